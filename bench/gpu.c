@@ -174,7 +174,7 @@ static hr_status feed(void *user, const hri_planned_run *run, hri_prose *why) {
 
 typedef struct line {
     char name[48];
-    double ns, flops, bytes;
+    double ns, flops, bytes, said_ns;
     uint32_t calls;
 } line;
 
@@ -183,17 +183,20 @@ typedef struct profile {
     line lines[256];
     uint32_t count;
     double ns;
+    hri_timing *timing; /* what a plan says of an op; NULL: nothing */
 } profile;
 
 static void add_call(void *user, uint32_t node, uint64_t bytes, double ns) {
     profile *p = user;
     char name[48];
     hri_cost cost = {.bytes = (double)bytes};
+    double said = 0;
     if (node == HRI_NO_NODE) {
         snprintf(name, sizeof name, "copy to or from the host");
     } else {
         const hri_sig *sig = &p->g->nodes[node].sig;
         cost = hri_op_cost(sig);
+        said = p->timing ? hri_timing_time(p->timing, sig, 0) : 0;
         snprintf(name, sizeof name, "%s %s", sig->op->name,
                  sig->out_count ? hr_type_name(sig->out[0].type) : "");
     }
@@ -205,12 +208,13 @@ static void add_call(void *user, uint32_t node, uint64_t bytes, double ns) {
         return;
     }
     if (i == p->count) {
-        p->lines[p->count++] = (line){{0}, 0, 0, 0, 0};
+        p->lines[p->count++] = (line){.calls = 0};
         memcpy(p->lines[i].name, name, sizeof name);
     }
     p->lines[i].ns += ns;
     p->lines[i].flops += cost.flops;
     p->lines[i].bytes += cost.bytes;
+    p->lines[i].said_ns += said > 0 ? said : 0;
     p->lines[i].calls++;
     p->ns += ns;
 }
@@ -222,17 +226,19 @@ static int by_time(const void *a, const void *b) {
 
 static void show_lines(profile *p) {
     qsort(p->lines, p->count, sizeof p->lines[0], by_time);
-    printf("  %-44s %6s %9s %7s %9s %9s\n", "op", "calls", "ms", "share", "GB/s", "TFLOP/s");
+    printf("  %-44s %6s %9s %9s %7s %9s %9s\n", "op", "calls", "ms", "planned", "share", "GB/s",
+           "TFLOP/s");
     for (uint32_t i = 0; i < p->count; i++) {
         const line *l = &p->lines[i];
-        printf("  %-44s %6u %9.3f %6.1f%% %9.0f %9.1f\n", l->name, l->calls, l->ns / 1e6,
-               100 * l->ns / p->ns, l->bytes / l->ns, l->flops / l->ns / 1e3);
+        printf("  %-44s %6u %9.3f %9.3f %6.1f%% %9.0f %9.1f\n", l->name, l->calls, l->ns / 1e6,
+               l->said_ns / 1e6, 100 * l->ns / p->ns, l->bytes / l->ns, l->flops / l->ns / 1e3);
     }
 }
 
-static void show_profile(hri_planned *planned, double step_ms) {
+static void show_profile(hri_planned *planned, hri_timing *timing, double step_ms) {
     static profile p;
     p.g = hri_planned_graph(planned);
+    p.timing = timing;
     const hr_status status = hri_exec_profile(hri_planned_exec(planned), 0, add_call, &p);
     if (status != HR_OK) {
         fprintf(stderr, "gpu: the profile: %s\n", hr_status_text(status));
@@ -355,10 +361,14 @@ static void open_device(rig *r) {
                                   .most_bytes = most > taken ? most - taken : 64 << 20};
     need("timings", hri_timing_open(&t, &r->timing), NULL);
     free(folder);
+    hri_timing_measure_graphs(r->timing);
     r->job.machine.copy_drag = hri_timing_copy_drag(r->timing);
-    printf("%s, copies out %.1f GB/s, in %.1f GB/s, drag %.3f, runtime %.1f MiB\n",
-           info.description, speed.out_bytes_per_ns, speed.in_bytes_per_ns,
-           r->job.machine.copy_drag, (double)hri_engine_runtime(r->engine) / MIB);
+    printf(
+        "%s, copies out %.1f GB/s, in %.1f GB/s, drag %.3f, runtime %.1f MiB, graphs %.1f MiB per "
+        "1,000 ops\n",
+        info.description, speed.out_bytes_per_ns, speed.in_bytes_per_ns, r->job.machine.copy_drag,
+        (double)hri_engine_runtime(r->engine) / MIB,
+        (double)hri_engine_graph_reserve(r->engine, 1000) / MIB);
 }
 
 static void plan(rig *r) {
@@ -460,7 +470,7 @@ static void run_one(const flags *f, const configuration *c, int row_fd) {
     look(&r.sampler);
     const double peak = (double)atomic_load(&r.sampler.most);
     if (f->profile) {
-        show_profile(p, ms);
+        show_profile(p, r.timing, ms);
     }
     printf("runtime planned %.1f MiB, measured %.1f MiB; %llu looks\n",
            (double)planned_runtime / MIB, (double)m.runtime_bytes / MIB,

@@ -16,6 +16,7 @@
 #include "base/json_stream.h"
 #include "base/map.h"
 #include "run/drag.h"
+#include "run/node_bytes.h"
 #include "run/trial.h"
 
 /* Of the file: bytes, times that are kept, bytes of a key. */
@@ -31,8 +32,8 @@ struct hri_timing {
     hri_strmap seen;  /* key -> bits of the time */
     hri_strmap tried; /* GPU: by this process */
     uint64_t measured, spent_ns, trial_ns;
-    uint8_t drag_measured;
-    double log_sum; /* of measured over analytic, logarithms */
+    uint8_t machine_measured; /* something besides kernels */
+    double log_sum;           /* of measured over analytic, logarithms */
 };
 
 static double as_double(uint64_t bits) {
@@ -168,7 +169,7 @@ hr_status hri_timing_open(const hri_timing_options *options, hri_timing **out) {
 
 void hri_timing_close(hri_timing *t) {
     if (t) {
-        if (t->file[0] && (t->measured || t->drag_measured)) {
+        if (t->file[0] && (t->measured || t->machine_measured)) {
             save(t);
         }
         hri_strmap_deinit(&t->seen);
@@ -357,8 +358,23 @@ double hri_timing_copy_drag(hri_timing *t) {
         return HRI_ENGINE_COPY_DRAG;
     }
     const double share = hri_drag_share(&d);
-    t->drag_measured = hri_strmap_put(&t->seen, key, as_bits(share)) == HR_OK;
+    t->machine_measured |= hri_strmap_put(&t->seen, key, as_bits(share)) == HR_OK;
     return share;
+}
+
+/* One more than it is: times that are not positive are not kept. */
+void hri_timing_measure_graphs(hri_timing *t) {
+    static const char key[] = "graph node bytes, and 1";
+    uint64_t bits, bytes;
+    if (!t->o.engine || t->o.try_only) {
+        return;
+    }
+    if (hri_strmap_get(&t->seen, key, &bits) && as_double(bits) >= 1 && as_double(bits) < 1e9) {
+        hri_engine_set_node_bytes(t->o.engine, (uint64_t)as_double(bits) - 1);
+    } else if (hri_node_bytes_measure(t->o.engine, &bytes) == HR_OK) {
+        hri_engine_set_node_bytes(t->o.engine, bytes);
+        t->machine_measured |= hri_strmap_put(&t->seen, key, as_bits((double)bytes + 1)) == HR_OK;
+    }
 }
 
 uint64_t hri_timing_trial_ns(const hri_timing *t) {

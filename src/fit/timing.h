@@ -37,6 +37,8 @@ void hri_timing_close(hri_timing *t);
 double hri_timing_time(void *timing, const hri_sig *sig, uint32_t variant);
 /* GPU: the share of a copy's time that kernels beside it lose (run/drag.h), measured once and kept with the times. */
 double hri_timing_copy_drag(hri_timing *t);
+/* GPU: what captured graphs take is known to the engine from then on (run/node_bytes.h), measured once and kept likewise. */
+void hri_timing_measure_graphs(hri_timing *t);
 /* GPU: the time that trying kernels took so far. */
 uint64_t hri_timing_trial_ns(const hri_timing *t);
 /* How many signatures are known, and how many of them were measured by this run. */

@@ -310,7 +310,7 @@ void hri_plan_job_close(hri_plan_job *j) {
 /* What kernels may be tried in before the arena is there: the budget, less what is taken and what every plan leaves for
  * its graph.  An op that needs more is in no plan of this budget, so whether it is tried changes no result. */
 static uint64_t scratch_bytes(const hri_plan_job *j) {
-    const uint64_t taken = hri_engine_runtime(j->engine) + hri_engine_graph_reserve(0);
+    const uint64_t taken = hri_engine_runtime(j->engine) + HRI_ENGINE_GRAPH_LEAST;
     const uint64_t reserved = hri_admission_bytes(j->admission);
     const uint64_t most = reserved < j->budget_bytes ? reserved : j->budget_bytes;
     return most > taken ? most - taken : 64 * MIB;
@@ -350,6 +350,9 @@ static hr_status open_timing(hri_plan_job *j, uint64_t most_bytes) {
     if (status == HR_OK) {
         j->job.time_ns = hri_timing_time;
         j->job.time_user = j->timing;
+    }
+    if (status == HR_OK && j->engine) {
+        hri_timing_measure_graphs(j->timing);
     }
     if (status == HR_OK && j->engine && !j->o.device_spec) {
         j->job.machine.copy_drag = hri_timing_copy_drag(j->timing);

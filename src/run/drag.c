@@ -251,8 +251,6 @@ hr_status hri_drag_measure(hri_engine *e, uint64_t bytes, hri_drag *out) {
 }
 
 double hri_drag_share(const hri_drag *d) {
-    const double mean = (d->out + d->in) / 2 * 1.1;
-    const double least = HRI_ENGINE_COPY_DRAG / 3; /* copies that seem free are not believed */
-    const double share = mean > least ? mean : least;
+    const double share = HRI_ENGINE_COPY_LATE + (d->out + d->in) / 2 * 1.1;
     return share < 1 ? share : 1;
 }

@@ -22,7 +22,8 @@ typedef struct hri_drag {
  * steps, and a device that is too slow to be a GPU is refused.  HR_E_UNSUPPORTED: nothing can be timed here; else what the
  * device says.  Operands under 1 MiB have copies as small as they are. */
 HR_MUST_CHECK hr_status hri_drag_measure(hri_engine *e, uint64_t bytes, hri_drag *out);
-/* The share that a plan is made with: of both directions, with a margin in favour of no copies at all. */
+/* The share that a plan is made with: what kernels lose, with a margin in favour of no copies at all, and what steps lose by
+ * waiting for copies that are late. */
 double hri_drag_share(const hri_drag *d);
 
 #endif

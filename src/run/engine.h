@@ -48,8 +48,11 @@ void hri_engine_settle(hri_engine *e);
 uint64_t hri_engine_runtime(hri_engine *e);
 /* What NVML shows for the process now, all of it; the same estimate where it does not. */
 uint64_t hri_engine_process(hri_engine *e);
-/* What to add to runtime for graphs of so many nodes in all that are not captured yet. */
-uint64_t hri_engine_graph_reserve(uint64_t nodes);
+/* What to add to runtime for graphs of so many ops in all that are not captured yet: by what a node takes here
+ * (run/node_bytes.h), where that was set, else generously.  Never less than HRI_ENGINE_GRAPH_LEAST. */
+uint64_t hri_engine_graph_reserve(const hri_engine *e, uint64_t ops);
+void hri_engine_set_node_bytes(hri_engine *e, uint64_t bytes);
+#define HRI_ENGINE_GRAPH_LEAST (UINT64_C(4) << 20)
 
 /* Speeds of this device, in bytes and operations a nanosecond: products and memory from a table, copies measured. */
 typedef struct hri_engine_speed {
@@ -58,8 +61,11 @@ typedef struct hri_engine_speed {
     double copy_drag; /* share of a copy's time that kernels beside it lose */
 } hri_engine_speed;
 
-/* Where it is not measured (run/drag.h).  On an H200 ResNet-50's steps with copies took 0.14 to 0.15 of the copies' time longer
- * than their kernels alone, at every budget; GPT-2's 0.05 to 0.11. */
+/* On an H200 ResNet-50's steps with copies took 0.14 to 0.15 of the copies' time longer than their kernels alone, at every
+ * budget.  Of that 0.02 is what kernels lose to copies (run/drag.h measures it); for the rest steps wait for copies that
+ * are over later than planned. */
+#define HRI_ENGINE_COPY_LATE 0.13
+/* Both, where nothing is measured. */
 #define HRI_ENGINE_COPY_DRAG 0.15
 void hri_engine_measure_speed(hri_engine *e, hri_engine_speed *out);
 

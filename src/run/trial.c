@@ -1,7 +1,9 @@
 /* Operands in scratch memory, captured launches between two events; see trial.h. */
 #include "run/trial.h"
 
-enum { ALIGN = 256, HEAD = ALIGN + HRI_GPU_TRIAL_BYTES, MOST_RUNS = 20 };
+enum { ALIGN = 256, HEAD = ALIGN + HRI_GPU_TRIAL_BYTES, MOST_RUNS = 20, MOST_SETS = 8 };
+/* Launches take turns over as many sets of operands as make up this much: in a step hardly anything is in a cache still. */
+static const uint64_t cold_bytes = UINT64_C(192) << 20;
 static const double long_ns = 20e6; /* all runs of one kernel together take about so long at most */
 
 typedef struct trial {
@@ -9,8 +11,9 @@ typedef struct trial {
     hr_queue *queue;
     const hri_sig *sig;
     const hri_kernel *kernel; /* NULL: its launch is refused */
-    hr_addr in[HRI_IN_MAX], out[HRI_OUT_MAX];
-    hri_gpu_call call;
+    hr_addr in[MOST_SETS][HRI_IN_MAX], out[MOST_SETS][HRI_OUT_MAX];
+    hri_gpu_call calls[MOST_SETS];
+    uint32_t sets;
     hr_event *events[2];
     hri_gpu_graph *graph; /* NULL: launches one by one */
 } trial;
@@ -19,8 +22,9 @@ static uint64_t room(uint64_t bytes) {
     return (bytes + ALIGN - 1) / ALIGN * ALIGN;
 }
 
-static uint64_t bytes_of(const hri_sig *s, uint64_t workspace) {
-    uint64_t bytes = HEAD + room(workspace); /* the control block and room for digests come first */
+/* Of one set of operands, with its workspace. */
+static uint64_t set_bytes(const hri_sig *s, uint64_t workspace) {
+    uint64_t bytes = room(workspace);
     for (uint32_t i = 0; i < s->in_count; i++) {
         bytes += room(hr_meta_bytes(&s->in[i]));
     }
@@ -37,36 +41,46 @@ static hr_status fill_input(const trial *t, const hr_meta *meta, hr_addr at) {
     return hr_fill(t->queue, at, real ? 0x3c : 0, hr_meta_bytes(meta));
 }
 
-static hr_status lay_out(trial *t, hr_addr at, uint32_t variant, uint64_t workspace) {
+static hr_status lay_out_set(trial *t, uint32_t set, hr_addr control, hr_addr at, uint32_t variant,
+                             uint64_t workspace) {
     const hri_sig *s = t->sig;
-    const hr_addr control = at;
-    hr_status status = hr_fill(t->queue, control, 0, sizeof(hri_gpu_control));
-    at += HEAD;
+    hr_addr *in = t->in[set], *out = t->out[set];
+    hr_status status = HR_OK;
     for (uint32_t i = 0; i < s->in_count && status == HR_OK; i++) {
-        t->in[i] = at;
+        in[i] = at;
         at += room(hr_meta_bytes(&s->in[i]));
-        status = fill_input(t, &s->in[i], t->in[i]);
+        status = fill_input(t, &s->in[i], in[i]);
     }
     for (uint32_t k = 0; k < s->out_count; k++) {
-        t->out[k] = s->op->updates[k] ? t->in[s->op->updates[k] - 1] : at;
+        out[k] = s->op->updates[k] ? in[s->op->updates[k] - 1] : at;
         at += s->op->updates[k] ? 0 : room(hr_meta_bytes(&s->out[k]));
     }
-    t->call = (hri_gpu_call){.gpu = hri_engine_gpu(t->engine),
-                             .kernel = t->kernel,
-                             .sig = s,
-                             .in = t->in,
-                             .out = t->out,
-                             .workspace = workspace ? at : 0,
-                             .workspace_bytes = workspace,
-                             .control = control,
-                             .variant = variant};
+    t->calls[set] = (hri_gpu_call){.gpu = hri_engine_gpu(t->engine),
+                                   .kernel = t->kernel,
+                                   .sig = s,
+                                   .in = in,
+                                   .out = out,
+                                   .workspace = workspace ? at : 0,
+                                   .workspace_bytes = workspace,
+                                   .control = control,
+                                   .variant = variant};
+    return status;
+}
+
+/* The control block and room for digests come first. */
+static hr_status lay_out(trial *t, hr_addr at, uint32_t variant, uint64_t workspace) {
+    const uint64_t bytes = set_bytes(t->sig, workspace);
+    hr_status status = hr_fill(t->queue, at, 0, sizeof(hri_gpu_control));
+    for (uint32_t i = 0; i < t->sets && status == HR_OK; i++) {
+        status = lay_out_set(t, i, at, at + HEAD + i * bytes, variant, workspace);
+    }
     return status;
 }
 
 static hr_status launch(trial *t, uint32_t count) {
     hr_status status = HR_OK;
     for (uint32_t i = 0; i < count && status == HR_OK; i++) {
-        status = hri_op_launch(&t->call);
+        status = hri_op_launch(&t->calls[i % t->sets]);
     }
     return status;
 }
@@ -132,18 +146,25 @@ static double time_it(trial *t, int once) {
     return status != HR_OK ? -1 : once ? 0 : ns;
 }
 
+static uint32_t sets_of(uint64_t bytes, uint64_t most_bytes) {
+    const uint64_t few = bytes ? cold_bytes / bytes + 1 : 1, most = bytes ? most_bytes / bytes : 1;
+    const uint64_t sets = few < most ? few : most;
+    return sets < 1 ? 1 : sets > MOST_SETS ? MOST_SETS : (uint32_t)sets;
+}
+
 double hri_trial_time(hri_engine *engine, const hri_sig *s, uint32_t variant, uint64_t most_bytes,
                       int once) {
     hri_gpu *gpu = hri_engine_gpu(engine);
     const hri_kernel *kernel = hri_kernel_for(hri_gpu_kernels(gpu), s);
     const uint64_t workspace = hri_kernel_launch_workspace(kernel, s, gpu, variant);
-    const uint64_t bytes = bytes_of(s, workspace);
+    const uint64_t set = set_bytes(s, workspace), left = most_bytes > HEAD ? most_bytes - HEAD : 0;
     trial t = {.engine = engine,
                .queue = hri_engine_queue(engine, HRI_ENGINE_COMPUTE),
                .sig = s,
-               .kernel = kernel};
+               .kernel = kernel,
+               .sets = once ? 1 : sets_of(set, left)};
     hr_addr at;
-    if (bytes > most_bytes || hri_engine_scratch(engine, bytes, &at) != HR_OK) {
+    if (set > left || hri_engine_scratch(engine, HEAD + t.sets * set, &at) != HR_OK) {
         return -1;
     }
     hri_gpu_use(gpu, t.queue);
