@@ -50,6 +50,10 @@ typedef struct hri_kernel {
     /* For ops whose first input often is a sum of two that was made just before (a and b, of its shape and type): both calls in
      * one, to the same bits; what neither call leaves for others may differ.  HR_E_UNSUPPORTED: not with these places. */
     hr_status (*launch_sum)(const struct hri_gpu_call *c, uint64_t a, uint64_t b);
+    /* For ops whose first output often is added to something right behind them (to `other`, of its shape and type, into `to`):
+     * both calls in one, to the same bits.  The output itself is stored where `to` does not lie over it.  HR_E_UNSUPPORTED
+     * as above. */
+    hr_status (*launch_added)(const struct hri_gpu_call *c, uint64_t other, uint64_t to);
 } hri_kernel;
 
 typedef struct hri_kernel_entry {

@@ -286,6 +286,8 @@ uint32_t hri_chain_find(const hri_gpu_call *calls, uint32_t count, hri_chain *ou
 int hri_chain_may_hold(const hri_gpu_call *call);
 /* Whether the second call may be one launch with the first, the sum of two that it reads first (launch_sum). */
 int hri_sum_feeds(const hri_gpu_call *sum, const hri_gpu_call *reader);
+/* Whether it may be one launch with the one before, whose first output it adds to something else (launch_added). */
+int hri_sum_takes(const hri_gpu_call *maker, const hri_gpu_call *sum);
 
 /* ---- attributes ---- */
 

@@ -4,7 +4,7 @@
  * cost more than the work.  Which neighbours may be one launch is decided here, once for all ops, by looking at the
  * memory itself: no call may write what another reads or writes.  Kernels say how (launch_many), never whether.  Element-wise
  * neighbours of which one reads the other's result are a chain (op_chain.c), and some kernels make the sum that they read themselves
- * (launch_sum). */
+ * (launch_sum), or that is made of what they write (launch_added). */
 #include "graph/op.h"
 
 #include <string.h>
@@ -56,13 +56,23 @@ static uint32_t run_of(const hri_gpu_call *calls, uint32_t count) {
     return n;
 }
 
+/* A sum of two tensors like `like`. */
+static int is_sum(const hri_sig *s, const hr_meta *like) {
+    return s && strcmp(s->op->name, "add") == 0 && like->type == s->out[0].type &&
+           hr_shape_same(&like->shape, &s->out[0].shape) &&
+           hr_shape_same(&s->in[0].shape, &s->out[0].shape) &&
+           hr_shape_same(&s->in[1].shape, &s->out[0].shape);
+}
+
+int hri_sum_takes(const hri_gpu_call *maker, const hri_gpu_call *sum) {
+    return maker->kernel && maker->kernel->launch_added && is_sum(sum->sig, &maker->sig->out[0]) &&
+           (sum->in[0] == maker->out[0]) != (sum->in[1] == maker->out[0]);
+}
+
 int hri_sum_feeds(const hri_gpu_call *sum, const hri_gpu_call *reader) {
     const hri_sig *s = sum->sig;
-    if (!reader->kernel || !reader->kernel->launch_sum || !s || strcmp(s->op->name, "add") != 0 ||
-        !hr_shape_same(&s->in[0].shape, &s->out[0].shape) ||
-        !hr_shape_same(&s->in[1].shape, &s->out[0].shape) || reader->in[0] != sum->out[0] ||
-        reader->sig->in[0].type != s->out[0].type ||
-        !hr_shape_same(&reader->sig->in[0].shape, &s->out[0].shape)) {
+    if (!reader->kernel || !reader->kernel->launch_sum || !is_sum(s, &reader->sig->in[0]) ||
+        reader->in[0] != sum->out[0]) {
         return 0;
     }
     const range result = range_of(sum->out[0], &s->out[0]);
@@ -80,6 +90,15 @@ static hr_status launch_some(const hri_gpu_call *calls, uint32_t count, uint32_t
     if (count > 1 && hri_sum_feeds(&calls[0], &calls[1])) {
         const hr_status status =
             calls[1].kernel->launch_sum(&calls[1], calls[0].in[0], calls[0].in[1]);
+        *out = 2;
+        if (status != HR_E_UNSUPPORTED) {
+            return status;
+        }
+    }
+    if (count > 1 && hri_sum_takes(&calls[0], &calls[1])) {
+        const hr_addr *of = calls[1].in;
+        const hr_status status = calls[0].kernel->launch_added(
+            &calls[0], of[0] == calls[0].out[0] ? of[1] : of[0], calls[1].out[0]);
         *out = 2;
         if (status != HR_E_UNSUPPORTED) {
             return status;

@@ -60,7 +60,13 @@ const hr_op hr_op_layer_norm_grad = {
     .cases = layer_norm_grad_cases,
 };
 
+static hr_status layer_norm_grad_added_cuda(const hri_gpu_call *c, hr_addr other, hr_addr to) {
+    const hri_norm v = hri_norm_rows(&c->sig->in[1].shape, 0);
+    return hri_norm_grad_added_cuda(&v, c, other, to);
+}
+
 const hri_kernel hri_kernel_cuda_layer_norm_grad = {
     .launch = layer_norm_grad_cuda,
+    .launch_added = layer_norm_grad_added_cuda,
     .launch_workspace = layer_norm_grad_cuda_workspace,
 };

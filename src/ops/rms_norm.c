@@ -63,4 +63,10 @@ const hr_op hr_op_rms_norm = {
     .cases = rms_norm_cases,
 };
 
-const hri_kernel hri_kernel_cuda_rms_norm = {.launch = rms_norm_cuda};
+static hr_status rms_norm_sum_cuda(const hri_gpu_call *c, hr_addr a, hr_addr b) {
+    const hri_norm v = hri_norm_rows(&c->sig->in[0].shape, 1);
+    return hri_norm_sum_cuda(&v, c, ((const hri_norm_attr *)c->sig->attr)->eps, a, b);
+}
+
+const hri_kernel hri_kernel_cuda_rms_norm = {.launch = rms_norm_cuda,
+                                             .launch_sum = rms_norm_sum_cuda};

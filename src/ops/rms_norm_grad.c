@@ -58,7 +58,13 @@ const hr_op hr_op_rms_norm_grad = {
     .cases = rms_norm_grad_cases,
 };
 
+static hr_status rms_norm_grad_added_cuda(const hri_gpu_call *c, hr_addr other, hr_addr to) {
+    const hri_norm v = hri_norm_rows(&c->sig->in[1].shape, 1);
+    return hri_norm_grad_added_cuda(&v, c, other, to);
+}
+
 const hri_kernel hri_kernel_cuda_rms_norm_grad = {
     .launch = rms_norm_grad_cuda,
+    .launch_added = rms_norm_grad_added_cuda,
     .launch_workspace = rms_norm_grad_cuda_workspace,
 };

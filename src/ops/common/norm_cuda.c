@@ -5,6 +5,8 @@
  * work space of a gradient is those rows, (parts, 2, G K) f32. */
 #include "ops/common/norm.h"
 
+#include <string.h>
+
 #include "ops/common/gpu.h"
 
 HRI_CU(norm);
@@ -16,7 +18,7 @@ typedef struct cut {
     int pack, row, keep;
     int in_registers;
     int64_t parts; /* of the gradient */
-    char defines[192];
+    char defines[224];
 } cut;
 
 static cut cut_of(const hri_norm *v, hr_type type) {
@@ -43,10 +45,20 @@ static void define(cut *c, const hri_norm *v, hr_type type, hr_type gamma, hr_ty
              c->keep, backward, !c->in_registers);
 }
 
-hr_status hri_norm_cuda(const hri_norm *v, const hri_gpu_call *c, double epsilon) {
+static void define_sum(cut *c) {
+    const size_t used = strlen(c->defines);
+    snprintf(c->defines + used, sizeof c->defines - used, " -DSUM=1");
+}
+
+/* Where x comes from: it is there (`more` 0), or is the sum of two, to be left at `whole` where somebody may read it. */
+typedef struct arrival {
+    hr_addr x, more, whole;
+} arrival;
+
+static hr_status run_norm(const hri_norm *v, const hri_gpu_call *c, double epsilon, arrival from) {
     const hri_sig *s = c->sig;
     cut k = cut_of(v, s->in[0].type);
-    hr_addr x = c->in[0], gamma = c->in[1], beta = v->rms ? 0 : c->in[2], y = c->out[0];
+    hr_addr x = from.x, gamma = c->in[1], beta = v->rms ? 0 : c->in[2], y = c->out[0];
     hr_addr mean = v->rms ? 0 : c->out[1], inv = c->out[v->rms ? 1 : 2];
     int64_t rows = v->n, places = v->s;
     int32_t width = (int32_t)k.width, groups = (int32_t)v->g, channels = (int32_t)v->k;
@@ -55,12 +67,15 @@ hr_status hri_norm_cuda(const hri_norm *v, const hri_gpu_call *c, double epsilon
         return HR_OK;
     }
     define(&k, v, s->in[0].type, s->in[1].type, v->rms ? HR_TYPE_F32 : s->in[2].type, 0);
+    if (from.more) {
+        define_sum(&k);
+    }
     if (k.in_registers) {
         const hri_gpu_grid grid = {.x = (uint32_t)hri_gpu_up(rows, THREADS / k.row),
                                    .threads = THREADS};
-        return hri_gpu_launch(
-            c->gpu, &hri_cu_norm, k.defines, "norm_rows", &grid,
-            HRI_GPU_ARGS(&x, &gamma, &beta, &y, &mean, &inv, &rows, &width, &eps));
+        return hri_gpu_launch(c->gpu, &hri_cu_norm, k.defines, "norm_rows", &grid,
+                              HRI_GPU_ARGS(&x, &from.more, &from.whole, &gamma, &beta, &y, &mean,
+                                           &inv, &rows, &width, &eps));
     }
     const hri_gpu_grid grid = {.x = (uint32_t)(v->n * v->g), .threads = THREADS};
     return hri_gpu_launch(
@@ -68,22 +83,58 @@ hr_status hri_norm_cuda(const hri_norm *v, const hri_gpu_call *c, double epsilon
         HRI_GPU_ARGS(&x, &gamma, &beta, &y, &mean, &inv, &places, &groups, &channels, &eps));
 }
 
+hr_status hri_norm_cuda(const hri_norm *v, const hri_gpu_call *c, double epsilon) {
+    return run_norm(v, c, epsilon, (arrival){.x = c->in[0]});
+}
+
+/* ---- together with a sum: rows lie over one another whole, or not at all ---- */
+
+static int apart(hr_addr a, uint64_t a_bytes, hr_addr b, uint64_t b_bytes) {
+    return a + a_bytes <= b || b + b_bytes <= a;
+}
+static int in_rows(hr_addr a, hr_addr b, uint64_t bytes) {
+    return a == b || apart(a, bytes, b, bytes);
+}
+
+hr_status hri_norm_sum_cuda(const hri_norm *v, const hri_gpu_call *c, double eps, hr_addr a,
+                            hr_addr b) {
+    const hri_sig *s = c->sig;
+    const uint64_t bytes = hr_meta_bytes(&s->in[0]);
+    const hr_addr of[] = {a, b}, whole = c->in[0], y = c->out[0];
+    int good = cut_of(v, s->in[0].type).in_registers && v->n > 0 && in_rows(whole, y, bytes);
+    for (int i = 0; i < 2; i++) {
+        good = good && in_rows(of[i], whole, bytes) && in_rows(of[i], y, bytes);
+        for (uint32_t k = 1; k < s->out_count; k++) { /* statistics, while other rows are read */
+            const uint64_t size = hr_meta_bytes(&s->out[k]);
+            good = good && apart(of[i], bytes, c->out[k], size) &&
+                   apart(whole, bytes, c->out[k], size);
+        }
+    }
+    return good ? run_norm(v, c, eps, (arrival){a, b, whole == y ? 0 : whole}) : HR_E_UNSUPPORTED;
+}
+
 uint64_t hri_norm_grad_cuda_workspace(const hri_norm *v, hr_type type) {
     const cut c = cut_of(v, type);
     return (uint64_t)(c.parts * 2 * c.width) * sizeof(float);
 }
 
+/* Where dx goes: to its place (0: to none), and, added to `other`, to `to`. */
+typedef struct departure {
+    hr_addr dx, other, to;
+} departure;
+
 /* dx, and the partial rows in the work space. */
-static hr_status launch_parts(const hri_norm *v, const hri_gpu_call *c, const cut *k) {
+static hr_status launch_parts(const hri_norm *v, const hri_gpu_call *c, const cut *k,
+                              departure where) {
     hr_addr dy = c->in[0], x = c->in[1], gamma = c->in[2], mean = v->rms ? 0 : c->in[3];
-    hr_addr inv = c->in[v->rms ? 3 : 4], dx = c->out[0], partial = c->workspace;
+    hr_addr inv = c->in[v->rms ? 3 : 4], dx = where.dx, partial = c->workspace;
     int64_t places = v->s, rows = v->n * v->s;
     int32_t width = (int32_t)k->width, groups = (int32_t)v->g, channels = (int32_t)v->k;
     if (k->in_registers) {
         const hri_gpu_grid grid = {.x = (uint32_t)k->parts, .threads = THREADS};
-        return hri_gpu_launch(
-            c->gpu, &hri_cu_norm, k->defines, "norm_rows_grad", &grid,
-            HRI_GPU_ARGS(&dy, &x, &gamma, &mean, &inv, &dx, &partial, &rows, &width));
+        return hri_gpu_launch(c->gpu, &hri_cu_norm, k->defines, "norm_rows_grad", &grid,
+                              HRI_GPU_ARGS(&dy, &x, &gamma, &mean, &inv, &dx, &where.other,
+                                           &where.to, &partial, &rows, &width));
     }
     /* The sums come first: dx may lie over dy or x. */
     const hri_gpu_grid columns = {
@@ -99,7 +150,7 @@ static hr_status launch_parts(const hri_norm *v, const hri_gpu_call *c, const cu
                      HRI_GPU_ARGS(&dy, &x, &gamma, &mean, &inv, &dx, &places, &groups, &channels));
 }
 
-hr_status hri_norm_grad_cuda(const hri_norm *v, const hri_gpu_call *c) {
+static hr_status run_grad(const hri_norm *v, const hri_gpu_call *c, departure where) {
     const hri_sig *s = c->sig;
     cut k = cut_of(v, s->in[1].type);
     hr_addr dgamma = c->out[1], dbeta = v->rms ? 0 : c->out[2], partial = c->workspace;
@@ -109,12 +160,39 @@ hr_status hri_norm_grad_cuda(const hri_norm *v, const hri_gpu_call *c) {
         return HR_OK;
     }
     define(&k, v, s->in[1].type, s->in[2].type, HR_TYPE_F32, 1);
+    if (where.to) {
+        define_sum(&k);
+    }
     if (parts > 0) {
-        status = launch_parts(v, c, &k);
+        status = launch_parts(v, c, &k, where);
     }
     const hri_gpu_grid grid = {.x = (uint32_t)hri_gpu_up(width, 8), .threads = 512};
     return status != HR_OK
                ? status
                : hri_gpu_launch(c->gpu, &hri_cu_norm, k.defines, "norm_finish", &grid,
                                 HRI_GPU_ARGS(&partial, &dgamma, &dbeta, &width, &parts));
+}
+
+hr_status hri_norm_grad_cuda(const hri_norm *v, const hri_gpu_call *c) {
+    return run_grad(v, c, (departure){.dx = c->out[0]});
+}
+
+hr_status hri_norm_grad_added_cuda(const hri_norm *v, const hri_gpu_call *c, hr_addr other,
+                                   hr_addr to) {
+    const hri_sig *s = c->sig;
+    const uint64_t bytes = hr_meta_bytes(&s->out[0]);
+    const cut k = cut_of(v, s->in[1].type);
+    const hr_addr dx = c->out[0], rows[] = {c->in[0], c->in[1], other, dx};
+    int good = k.in_registers && v->n > 0 && k.width > 0 && in_rows(dx, other, bytes) &&
+               apart(to, bytes, c->workspace, hri_norm_grad_cuda_workspace(v, s->in[1].type));
+    for (int i = 0; i < 4; i++) {
+        good = good && in_rows(to, rows[i], bytes);
+    }
+    for (uint32_t i = 2; i < s->in_count; i++) { /* read for one row while others are written */
+        good = good && apart(to, bytes, c->in[i], hr_meta_bytes(&s->in[i]));
+    }
+    for (uint32_t i = 1; i < s->out_count; i++) {
+        good = good && apart(to, bytes, c->out[i], hr_meta_bytes(&s->out[i]));
+    }
+    return good ? run_grad(v, c, (departure){to == dx ? 0 : dx, other, to}) : HR_E_UNSUPPORTED;
 }

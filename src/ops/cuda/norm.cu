@@ -7,7 +7,11 @@
 // Groups (norm_groups*): any (N, S, G, K); a block goes over one sample's group three times.  norm_columns makes the
 // partial rows for gamma and beta.
 //
-// Defines: ELEM and PACK (of x, y, dy, dx), GAMMA, BETA (types), RMS, ROW, KEEP; BACKWARD and GROUPED say which of the
+// SUM, for rows: forward, x is made here of two tensors and stored at `sum` (0: nobody reads it); backward, dx is stored at
+// dx (0: nobody reads it), and added to another at `to`.  All of them may lie over one another row by row: a thread has
+// read its numbers before it writes in their places.
+//
+// Defines: ELEM and PACK (of x, y, dy, dx), GAMMA, BETA (types), RMS, ROW, KEEP, SUM; BACKWARD and GROUPED say which of the
 // four parts a module has.
 #ifndef ELEM
 #define ELEM float
@@ -20,10 +24,20 @@
 #define BACKWARD 0
 #define GROUPED 0
 #endif
+#ifndef SUM
+#define SUM 0
+#endif
 
 enum { THREADS = 256, GROUPS = THREADS / ROW };
 
 typedef hr_pack<ELEM, PACK> pack;
+
+// x as it would be after a store and a load.
+HR_INLINE float stored(float x) {
+    ELEM y;
+    hr_store(&y, x);
+    return hr_load(y);
+}
 
 HR_INLINE float row_sum(float x, float *room) {
     return ROW == 32 ? hr_warp_sum(x) : hr_block_sum(x, room);
@@ -34,8 +48,8 @@ HR_INLINE float row_sum(float x, float *room) {
 #if !GROUPED && !BACKWARD
 
 HR_KERNEL __launch_bounds__(THREADS)
-    norm_rows(const ELEM *x, const GAMMA *gamma, const BETA *beta, ELEM *y, float *mean, float *inv,
-              hr_i64 rows, hr_i32 width, float eps) {
+    norm_rows(const ELEM *x, const ELEM *more, ELEM *whole, const GAMMA *gamma, const BETA *beta,
+              ELEM *y, float *mean, float *inv, hr_i64 rows, hr_i32 width, float eps) {
     __shared__ float room[32];
     const int lane = threadIdx.x % ROW;
     const hr_i64 r = (hr_i64)blockIdx.x * GROUPS + threadIdx.x / ROW;
@@ -48,6 +62,14 @@ HR_KERNEL __launch_bounds__(THREADS)
         const hr_i32 at = (lane + k * ROW) * PACK;
         if (at < width) {
             hr_load_pack<ELEM, PACK>(x + r * width + at, v[k]);
+            if (SUM) {
+                float other[PACK];
+                hr_load_pack<ELEM, PACK>(more + r * width + at, other);
+#pragma unroll
+                for (int j = 0; j < PACK; j++) {
+                    v[k][j] = stored(v[k][j] + other[j]);
+                }
+            }
         } else {
 #pragma unroll
             for (int j = 0; j < PACK; j++) {
@@ -57,6 +79,10 @@ HR_KERNEL __launch_bounds__(THREADS)
     }
 #pragma unroll
     for (int k = 0; k < KEEP; k++) {
+        const hr_i32 at = (lane + k * ROW) * PACK;
+        if (SUM && whole && at < width) {
+            hr_store_pack<ELEM, PACK>(whole + r * width + at, v[k]);
+        }
 #pragma unroll
         for (int j = 0; j < PACK; j++) {
             sum += v[k][j];
@@ -104,7 +130,8 @@ HR_KERNEL __launch_bounds__(THREADS)
 HR_KERNEL __launch_bounds__(THREADS,
                             KEEP *(PACK * sizeof(ELEM) < 4 ? 4 : PACK * sizeof(ELEM)) > 96 ? 1 : 2)
     norm_rows_grad(const ELEM *dy, const ELEM *x, const GAMMA *gamma, const float *mean,
-                   const float *inv, ELEM *dx, float *partial, hr_i64 rows, hr_i32 width) {
+                   const float *inv, ELEM *dx, const ELEM *other, ELEM *to, float *partial,
+                   hr_i64 rows, hr_i32 width) {
     __shared__ float room[32];
     __shared__ float all[2][ROW == 32 ? KEEP * 32 * PACK : 1];
     const int lane = threadIdx.x % ROW, group = threadIdx.x / ROW;
@@ -120,13 +147,16 @@ HR_KERNEL __launch_bounds__(THREADS,
          r += (hr_i64)gridDim.x * GROUPS) {
         const float mu = RMS ? 0.0f : mean[r], over = inv[r];
         float sum = 0.0f, product = 0.0f;
-        pack in_x[KEEP], in_dy[KEEP];
+        pack in_x[KEEP], in_dy[KEEP], in_other[KEEP];
 #pragma unroll
         for (int k = 0; k < KEEP; k++) {
             const hr_i32 at = (lane + k * ROW) * PACK;
             if (at < width) {
                 in_x[k] = *(const pack *)(x + r * width + at);
                 in_dy[k] = *(const pack *)(dy + r * width + at);
+                if (SUM) {
+                    in_other[k] = *(const pack *)(other + r * width + at);
+                }
             }
         }
 #pragma unroll
@@ -160,11 +190,20 @@ HR_KERNEL __launch_bounds__(THREADS,
                     const float xhat = (hr_load(in_x[k].at[j]) - mu) * over;
                     out[j] = over * (d * g[j] - shift - xhat * slope);
                 }
-                hr_store_pack<ELEM, PACK>(dx + r * width + at, out);
+                if (!SUM || dx) {
+                    hr_store_pack<ELEM, PACK>(dx + r * width + at, out);
+                }
+                if (SUM) {
+#pragma unroll
+                    for (int j = 0; j < PACK; j++) {
+                        out[j] = stored(out[j]) + hr_load(in_other[k].at[j]);
+                    }
+                    hr_store_pack<ELEM, PACK>(to + r * width + at, out);
+                }
             }
         }
     }
-    float *to = partial + (hr_i64)blockIdx.x * 2 * width;
+    float *sums = partial + (hr_i64)blockIdx.x * 2 * width;
     // The groups of a warp each, in order; a row of the whole block has nothing to add.
     for (int turn = 0; turn < GROUPS; turn++) {
         if (group == turn) {
@@ -178,8 +217,8 @@ HR_KERNEL __launch_bounds__(THREADS,
                         const float g = (turn > 0 ? all[0][here] : 0.0f) + dgamma[k][j];
                         const float b = (turn > 0 ? all[1][here] : 0.0f) + dbeta[k][j];
                         if (turn == GROUPS - 1) {
-                            to[at] = g;
-                            to[width + at] = b;
+                            sums[at] = g;
+                            sums[width + at] = b;
                         } else {
                             all[0][here] = g;
                             all[1][here] = b;
