@@ -131,73 +131,130 @@ HR_KERNEL linear_loss_grad(const float *scores, HR_T *to, hr_i64 ld, hr_i64 firs
 #define HR_S float
 #endif
 
-// Eight scores of a row from `i` on, which the second pass finds in shared memory where the row has place there.
-HR_INLINE void take_scores(const HR_S *s, hr_i64 i, HR_S *held, int keep, float (&x)[8]) {
-    const hr_pack<HR_S, 8> from = *(const hr_pack<HR_S, 8> *)(s + i);
-    if (keep) {
-        *(hr_pack<HR_S, 8> *)(held + i) = from;
-    }
+// What is known of some scores: the largest, and the sum of 2^(LOG2E (score - largest)).
+struct score_sum {
+    float most, sum;
+};
+#define LOG2E 1.44269504f
+
+HR_INLINE void add_scores(score_sum *k, const float (&x)[8]) {
+    float top = k->most, sum = 0.0f;
 #pragma unroll
     for (int e = 0; e < 8; e++) {
-        x[e] = hr_load(from.at[e]);
+        top = fmaxf(top, x[e]);
     }
+    if (top > k->most) {
+        k->sum *= hr_exp2((k->most - top) * LOG2E);
+        k->most = top;
+    }
+    const float offset = top > -INFINITY ? -top * LOG2E : 0.0f;
+#pragma unroll
+    for (int e = 0; e < 8; e++) {
+        sum += hr_exp2(fmaf(x[e], LOG2E, offset));
+    }
+    k->sum += sum;
+}
+
+// Sums over the block: of all scores, and of `all`.
+HR_INLINE score_sum join_scores(score_sum own, float *all, float *lanes) {
+    score_sum k;
+    k.most = hr_block_max(own.most, lanes);
+    __syncthreads();
+    k.sum = hr_block_sum(
+        own.most > -INFINITY ? own.sum * hr_exp2((own.most - k.most) * LOG2E) : 0.0f, lanes);
+    __syncthreads();
+    *all = hr_block_sum(*all, lanes);
+    return k;
 }
 
 // The scores of all classes of a row, `ld` from row to row: what is known of them, as linear_loss_finish reads it, and their
-// gradient in their place, with zeros behind the last class.  `keep`: shared memory has room for a row.
+// gradient in their place, with zeros behind the last class.  `keep`: shared memory has room for a row, and the second pass
+// finds it there.
 HR_KERNEL __launch_bounds__(1024) linear_loss_train(HR_S *scores, hr_i64 ld, hr_i64 classes,
                                                     const HR_ID *ids, const float *scale_at,
                                                     float smoothing, int keep, row_state *states) {
+    typedef hr_pack<HR_S, 8> eight;
     HR_SHARED(room);
     float *lanes = (float *)room;
     HR_S *held = (HR_S *)(room + 128);
-    const hr_i64 row = blockIdx.x, id = (hr_i64)ids[row], step = (hr_i64)blockDim.x * 8;
+    const hr_i32 width = (hr_i32)ld, count = (hr_i32)classes, step = (hr_i32)blockDim.x * 8;
+    const hr_i32 first = (hr_i32)threadIdx.x * 8;
+    const hr_i64 row = blockIdx.x, id = (hr_i64)ids[row];
     const HR_S *s = scores + row * ld;
     HR_T *d = (HR_T *)(scores + row * ld);
-    float most = -INFINITY, sum = 0.0f, all = 0.0f;
+    score_sum own = {-INFINITY, 0.0f};
+    float all = 0.0f;
     const float target = id >= 0 && id < classes ? hr_load(s[id]) : 0.0f;
-#pragma unroll 2
-    for (hr_i64 i = (hr_i64)threadIdx.x * 8; i < ld; i += step) {
-        float x[8], top = most;
-        take_scores(s, i, held, keep, x);
+    for (hr_i32 i0 = first; i0 < width; i0 += 2 * step) {
+        eight in[2];
 #pragma unroll
-        for (int e = 0; e < 8; e++) {
-            top = i + e < classes ? fmaxf(top, x[e]) : top;
+        for (int n = 0; n < 2; n++) {
+            if (i0 + n * step < width) {
+                in[n] = *(const eight *)(s + i0 + n * step);
+            }
         }
-        sum = top > most ? sum * expf(most - top) : sum;
-        most = top;
 #pragma unroll
-        for (int e = 0; e < 8; e++) {
-            sum += i + e < classes ? expf(x[e] - most) : 0.0f;
-            all += i + e < classes ? x[e] : 0.0f;
+        for (int n = 0; n < 2; n++) {
+            const hr_i32 i = i0 + n * step;
+            if (i < width) {
+                float x[8];
+                if (keep) {
+                    *(eight *)(held + i) = in[n];
+                }
+#pragma unroll
+                for (int e = 0; e < 8; e++) {
+                    x[e] = hr_load(in[n].at[e]);
+                }
+                if (smoothing != 0.0f) {
+#pragma unroll
+                    for (int e = 0; e < 8; e++) {
+                        all += i + e < count ? x[e] : 0.0f;
+                    }
+                }
+                if (i + 8 > count) {
+#pragma unroll
+                    for (int e = 0; e < 8; e++) {
+                        x[e] = i + e < count ? x[e] : -INFINITY;
+                    }
+                }
+                add_scores(&own, x);
+            }
         }
     }
-    const float own = most;
-    most = hr_block_max(own, lanes);
-    __syncthreads();
-    sum = hr_block_sum(own > -INFINITY ? sum * expf(own - most) : 0.0f, lanes);
-    __syncthreads();
-    all = hr_block_sum(all, lanes);
+    const score_sum whole = join_scores(own, &all, lanes);
     if (threadIdx.x == 0) {
-        row_state r = {most, sum, all, target};
+        row_state r = {whole.most, whole.sum, all, target};
         states[row] = r;
     }
-    const float lse = most + logf(sum), scale = *scale_at, even = smoothing / (float)classes;
+    // A row that does not count has no gradient.
+    const float scale = id < 0 ? 0.0f : *scale_at, by = id < 0 ? 0.0f : scale / whole.sum;
+    const float even = -scale * smoothing / (float)classes, offset = -whole.most * LOG2E;
     const HR_S *again = keep ? held : s;
-    for (hr_i64 i0 = 0; i0 < ld; i0 += step) {
-        const hr_i64 i = i0 + (hr_i64)threadIdx.x * 8;
+    for (hr_i32 i0 = 0; i0 < width; i0 += step) {
+        const hr_i32 i = i0 + first;
         float x[8];
-        if (i < ld) {
+        if (i < width) {
             hr_load_pack<HR_S, 8>(again + i, x);
         }
         if (!keep) {
             __syncthreads(); // gradients are narrower: they lie where others have read
         }
-        if (i < ld) {
+        if (i < width) {
 #pragma unroll
             for (int e = 0; e < 8; e++) {
-                const float one = i + e == id ? 1.0f - smoothing : 0.0f;
-                x[e] = id < 0 || i + e >= classes ? 0.0f : scale * (expf(x[e] - lse) - even - one);
+                x[e] = fmaf(hr_exp2(fmaf(x[e], LOG2E, offset)), by, even);
+            }
+            if (id >= i && id < i + 8) {
+#pragma unroll
+                for (int e = 0; e < 8; e++) {
+                    x[e] -= i + e == id ? scale * (1.0f - smoothing) : 0.0f;
+                }
+            }
+            if (i + 8 > count || id < 0) {
+#pragma unroll
+                for (int e = 0; e < 8; e++) {
+                    x[e] = i + e < count && id >= 0 ? x[e] : 0.0f;
+                }
             }
             hr_store_pack<HR_T, 8>(d + i, x);
         }
