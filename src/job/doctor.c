@@ -152,6 +152,12 @@ static void add_pictures(hr_doctor *d) {
     } else {
         add_component(d, "libwebp", HRI_FOUND_MISSING, "", "no WebP images; Debian: libwebp7");
     }
+    if (hri_tiff_version(text, sizeof text)) {
+        add_component(d, "libtiff", HRI_FOUND_OK, text, "TIFF images");
+    } else {
+        add_component(d, "libtiff", HRI_FOUND_MISSING, "",
+                      "no TIFF images; Debian: libtiff6, 4.5 or later");
+    }
 }
 
 static hr_status examine(hr_doctor *d, hr_ctx *ctx, const hr_doctor_options *o, hri_why *why) {

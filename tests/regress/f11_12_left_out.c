@@ -33,9 +33,11 @@ TEST(f11_12, classes_without_images_and_files_of_other_types_are_said) {
     test_write(test_folder(), "d/c/2.gif", "x", 1);
     test_write(test_folder(), "d/b/notes.txt", "x", 1);
     program_outcome o = program_run(NULL, TRAIN "--data images:d");
-    program_expect(
-        &o, 0, "class c has no images: none of its 2 files is a .jpg, .jpeg, .png, .bmp or .webp");
-    CHECK(strstr(o.words, "skipping 3 files that are not .jpg, .jpeg, .png, .bmp or .webp"));
+    program_expect(&o, 0,
+                   "class c has no images: none of its 2 files is a .jpg, .jpeg, .png, .bmp, "
+                   ".webp, .tif or .tiff");
+    CHECK(strstr(o.words,
+                 "skipping 3 files that are not .jpg, .jpeg, .png, .bmp, .webp, .tif or .tiff"));
     program_end(&o);
     o = program_run(&(program_options){.as_shell = 1},
                     "rm -r d/c/* && $HEADROOM " TRAIN "--data images:d");
@@ -47,7 +49,7 @@ TEST(f11_12, classes_without_images_and_files_of_other_types_are_said) {
     program_end(&o);
     o = program_run(&(program_options){.as_shell = 1},
                     "rm d/*/*.jpg && $HEADROOM " TRAIN "--data images:d");
-    program_expect(&o, 2, "contains no .jpg, .jpeg, .png, .bmp or .webp files");
+    program_expect(&o, 2, "contains no .jpg, .jpeg, .png, .bmp, .webp, .tif or .tiff files");
     program_end(&o);
 }
 

@@ -360,6 +360,17 @@ bool hri_imagelist_path(const hri_imagelist *w, uint64_t i, char *path) {
            hri_pathlist_print(&w->files, i, path + used, PATH_SIZE - used) < PATH_SIZE - used;
 }
 
+/* From the first bytes, or from the directory of a TIFF that has it elsewhere. */
+static hr_status probe(int fd, char *head, size_t got, hri_image_info *out) {
+    uint64_t at;
+    const hr_status status = hri_image_probe(head, got, out, NULL);
+    if (status != HR_E_EOF || !hri_tiff_directory(head, got, &at) || at > INT64_MAX) {
+        return status;
+    }
+    const ssize_t more = pread(fd, head + 16, HEAD_BYTES - 16, (off_t)at);
+    return more > 0 ? hri_tiff_probe_at(head, head + 16, (size_t)more, out, NULL) : status;
+}
+
 /* The largest image among a sample; files that cannot be read are left for later. */
 static hr_status sample(hri_imagelist *w) {
     hri_stage *s = w->files.stage;
@@ -377,7 +388,7 @@ static hr_status sample(hri_imagelist *w) {
             const ssize_t got = read(fd, head, HEAD_BYTES);
             hri_image_info info;
             hri_spec *spec = &s->spec;
-            if (got > 0 && hri_image_probe(head, (size_t)got, &info, NULL) == HR_OK &&
+            if (got > 0 && probe(fd, head, (size_t)got, &info) == HR_OK &&
                 (uint64_t)info.width * info.height < (uint64_t)1 << 28) {
                 spec->image_width = info.width > spec->image_width ? info.width : spec->image_width;
                 spec->image_height =

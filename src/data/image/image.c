@@ -20,6 +20,11 @@ static bool is_webp(const uint8_t *p, size_t bytes) {
     return bytes >= 12 && !memcmp(p, "RIFF", 4) && !memcmp(p + 8, "WEBP", 4);
 }
 
+static bool is_tiff(const uint8_t *p, size_t bytes) {
+    return bytes >= 16 && (!memcmp(p, "II*\0", 4) || !memcmp(p, "MM\0*", 4) ||
+                           !memcmp(p, "II+\0\10", 5) || !memcmp(p, "MM\0+\0\10", 6));
+}
+
 typedef struct decoder {
     bool (*is)(const uint8_t *p, size_t bytes);
     hr_status (*probe)(const void *data, size_t bytes, hri_image_info *out, hri_prose *why);
@@ -32,6 +37,7 @@ static const decoder decoders[] = {
     [HRI_IMAGE_PNG] = {is_png, hri_png_probe, hri_png_decode},
     [HRI_IMAGE_BMP] = {is_bmp, hri_bmp_probe, hri_bmp_decode},
     [HRI_IMAGE_WEBP] = {is_webp, hri_webp_probe, hri_webp_decode},
+    [HRI_IMAGE_TIFF] = {is_tiff, hri_tiff_probe, hri_tiff_decode},
 };
 
 static const decoder *find(const void *data, size_t bytes) {
@@ -48,7 +54,7 @@ bool hri_image_is(const void *data, size_t bytes) {
 }
 
 bool hri_image_is_name(const char *name) {
-    static const char *const ends[] = {".jpg", ".jpeg", ".png", ".bmp", ".webp"};
+    static const char *const ends[] = {".jpg", ".jpeg", ".png", ".bmp", ".webp", ".tif", ".tiff"};
     const char *dot = strrchr(name, '.');
     for (size_t i = 0; dot && i < sizeof ends / sizeof ends[0]; i++) {
         if (strcasecmp(dot, ends[i]) == 0) {
@@ -64,7 +70,7 @@ hr_status hri_image_probe(const void *data, size_t bytes, hri_image_info *out, h
     }
     const decoder *d = find(data, bytes);
     return d ? d->probe(data, bytes, out, why)
-             : hri_prose_set(why, HR_E_FORMAT, "not a JPEG, PNG, BMP or WebP file");
+             : hri_prose_set(why, HR_E_FORMAT, "not a JPEG, PNG, BMP, WebP or TIFF file");
 }
 
 hr_status hri_image_decode(const void *data, size_t bytes, const hri_image_info *info,
