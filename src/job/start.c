@@ -189,8 +189,8 @@ static hr_status load_init(hri_train_job *j, hri_prose *why) {
     const hri_values to = {.put = hri_planned_put,
                            .user = j->planned,
                            .buffer_bytes = hri_planned_band_bytes(j->planned)};
-    return hri_init_load(j->o.init, hri_planned_graph(j->planned), &to, j->want.classes, &j->init,
-                         why);
+    return hri_init_load(j->o.init, hri_planned_graph(j->planned), &to, j->want.classes,
+                         j->plan->model ? j->plan->model->heads : NULL, &j->init, why);
 }
 
 static hr_status open_record(hri_train_job *j, hri_prose *why) {

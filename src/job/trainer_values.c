@@ -7,6 +7,7 @@
 
 #include "base/grow.h"
 #include "job/together.h"
+#include "models/common/model.h"
 
 static hr_status give(hri_why *why, hr_status status, const hri_prose *prose, hr_error *error) {
     if (status != HR_OK) {
@@ -81,7 +82,8 @@ hr_status hr_trainer_load_weights(hr_trainer *t, const char *path, hr_error *err
                            .user = j->planned,
                            .buffer_bytes = hri_planned_band_bytes(j->planned)};
     const hr_status status =
-        hri_init_load(path, hri_planned_graph(j->planned), &to, j->want.classes, &report, &prose);
+        hri_init_load(path, hri_planned_graph(j->planned), &to, j->want.classes,
+                      j->plan->model ? j->plan->model->heads : NULL, &report, &prose);
     return give(&why, status, &prose, error);
 }
 

@@ -236,6 +236,9 @@ static const char *const derived[] = {".position_ids",
                                       "cls.seq_relationship.bias",
                                       NULL};
 
+/* BertModel has a pooler alone, BertForMaskedLM none, and a file of pretraining no classifier. */
+static const char *const of_heads[] = {"bert.pooler.", "classifier.", "cls.predictions.", NULL};
+
 const hri_family hri_family_bert = {
     .name = "bert",
     .names = names,
@@ -246,4 +249,5 @@ const hri_family hri_family_bert = {
     .classes = classes,
     .both_ways = true,
     .derived = derived,
+    .heads = of_heads,
 };

@@ -148,6 +148,7 @@ static hr_status open_name(hr_model *m, const hri_family *family, const hri_mode
     m->family = family;
     m->prefix = family->prefix;
     m->derived = family->derived;
+    m->heads = family->heads;
     m->name = hri_strdup(n->name);
     hr_status status = m->name ? read_options(m, n->defaults, tail, why) : HR_E_NOMEM_HOST;
     if (status == HR_OK) {

@@ -46,6 +46,8 @@ typedef struct hri_family {
      * names end in one of these (NULL at the end, or no list) say nothing new. */
     const char *prefix;
     const char *const *derived;
+    const char *const *
+        heads; /* beginnings of names that files of other heads do not have; NULL at the end, or no list */
 } hri_family;
 
 typedef struct hri_model_file hri_model_file; /* file.h */
@@ -70,7 +72,7 @@ struct hr_model {
     char *weights; /* of a file: the safetensors file that training starts from; NULL: none */
     int64_t classes;
     const char *prefix; /* as in hri_family */
-    const char *const *derived;
+    const char *const *derived, *const *heads;
 };
 
 /* The prose as an error; returns status.  why may be NULL. */
