@@ -246,13 +246,16 @@ static hr_status rewrite(work *w, const hr_graph *from, hr_graph *to) {
         return to->error.code;
     }
     hr_value *all = hri_calloc(5 * (size_t)from->value_count + w->q.site_count, sizeof *all);
+    if (!all) {
+        return HR_E_NOMEM_HOST;
+    }
     w->state = all;
     w->scale = all + from->value_count;
     w->fake = all + 2 * (size_t)from->value_count;
     w->seen = all + 3 * (size_t)from->value_count;
     w->drop = all + 4 * (size_t)from->value_count;
     w->weight = all + 5 * (size_t)from->value_count;
-    status = all ? hri_rewrite_graph(&r) : HR_E_NOMEM_HOST;
+    status = hri_rewrite_graph(&r);
     if (status == HR_OK) {
         move_ranges(&r);
         status = to->error.code;
