@@ -130,7 +130,8 @@ static int reads_bytes(const work *w, uint32_t number, uint32_t i) {
     if (!w->q.bytes[n->in[i]]) {
         return 0;
     }
-    if (w->q.part[number] == HRI_PART_POOL || w->q.part[number] == HRI_PART_SHAPE) {
+    if (w->q.part[number] == HRI_PART_POOL || w->q.part[number] == HRI_PART_MEAN ||
+        w->q.part[number] == HRI_PART_SHAPE) {
         return i == 0;
     }
     for (size_t k = 0; k < w->q.site_count; k++) {

@@ -188,6 +188,12 @@ static hr_value make_pool(hri_rewrite *r, const hri_node_record *n) {
     return made_bytes(r, n->out, hr_graph_node(r->to, "max_pool_i8", &x, 1, text));
 }
 
+static hr_value make_mean(hri_rewrite *r, const hri_node_record *n) {
+    const hr_value x = bytes(r, n->in[0]), sx = scale_of(r, n->in[0]), sy = scale_of(r, n->out);
+    const hr_value in[] = {x, sx, sx + 1, sy, sy + 1};
+    return made_bytes(r, n->out, hr_graph_node(r->to, "global_avg_pool_i8", in, 5, NULL));
+}
+
 static hr_value take_node(hri_rewrite *r, const hri_node_record *n, hr_value *in) {
     const work *w = r->user;
     const uint32_t number = (uint32_t)(n - r->from->nodes);
@@ -202,6 +208,8 @@ static hr_value take_node(hri_rewrite *r, const hri_node_record *n, hr_value *in
         return make_sum(r, n, w->q.of[number]);
     case HRI_PART_POOL:
         return make_pool(r, n);
+    case HRI_PART_MEAN:
+        return make_mean(r, n);
     case HRI_PART_SHAPE: {
         const hr_value from = bytes(r, x);
         return made_bytes(r, n->out, hri_rewrite_keep(r, n, &from));

@@ -1,4 +1,5 @@
-// Small ops over bytes: quantize, quantize_f8, dequantize, add_i8, max_pool_i8; ops/common/requantize.h has the rounding.
+// Small ops over bytes: quantize, quantize_f8, dequantize, add_i8, max_pool_i8,
+// global_avg_pool_i8; ops/common/requantize.h has the rounding.
 
 enum { THREADS = 256, EACH = 4 };
 
@@ -79,4 +80,21 @@ HR_KERNEL __launch_bounds__(THREADS) max_pool_i8(const hr_u8 *x, hr_u8 *y, pool 
         }
     }
     y[i] = most;
+}
+
+HR_KERNEL __launch_bounds__(THREADS)
+    global_avg_pool_i8(const hr_u8 *x, const float *x_scale, const hr_u8 *x_zero, const float *y_scale,
+                       const hr_u8 *y_zero, hr_u8 *y, hr_i64 count, hr_i64 channels, hr_i64 places) {
+    const hr_i64 i = (hr_i64)blockIdx.x * THREADS + threadIdx.x;
+    if (i >= count) {
+        return;
+    }
+    const hr_u8 *from = x + i / channels * places * channels + i % channels;
+    hr_i32 sum = 0;
+    for (hr_i64 k = 0; k < places; k++) {
+        sum += from[k * channels];
+    }
+    sum -= (hr_i32)*x_zero * (hr_i32)places;
+    const float by = __fdiv_rn(__fdiv_rn(*x_scale, *y_scale), (float)places), z = (float)*y_zero;
+    y[i] = rounded(__fmul_rn((float)sum, by), -z, z);
 }

@@ -174,7 +174,8 @@ static int is_made(const hri_quantizing *q, hr_value v) {
         if (is_op(g, n, "relu") && is_op(g, g->values[g->nodes[n].in[0]].node, "add")) {
             return 1;
         }
-        if (!is_op(g, n, "max_pool") && !is_op(g, n, "reshape") && !is_op(g, n, "transpose")) {
+        if (!is_op(g, n, "max_pool") && !is_op(g, n, "reshape") && !is_op(g, n, "transpose") &&
+            !is_op(g, n, "global_avg_pool")) {
             return 0;
         }
     }
@@ -210,6 +211,9 @@ static void go_back(hri_quantizing *q, const uses *u, uint32_t number) {
     if ((is_op(g, number, "global_avg_pool") || is_op(g, number, "avg_pool")) &&
         is_made(q, n->in[0])) {
         q->bytes[n->in[0]] = 1; /* the sum before it is small, too */
+        if (q->bytes[n->out] && is_op(g, number, "global_avg_pool")) {
+            q->part[number] = HRI_PART_MEAN;
+        }
         return;
     }
     if (!q->bytes[n->out]) {

@@ -2,7 +2,7 @@
  * writes quantized files and by what plans them.
  *
  * A site is a convolution or linear layer with what follows it alone: its batch norm, which is folded into weights and bias,
- * and its relu, or relu6: bytes end where the range does, which is not above 6.  Bytes flow from site to site through sums, max pools, reshapes and transposes; everything else is real, and values
+ * and its relu, or relu6: bytes end where the range does, which is not above 6.  Bytes flow from site to site through sums, max pools, means over images, reshapes and transposes; everything else is real, and values
  * are converted where both meet.  A value that is bytes needs a range, except where it has that of its source. */
 #ifndef HRI_PASSES_COMMON_QUANTIZING_H
 #define HRI_PASSES_COMMON_QUANTIZING_H
@@ -37,7 +37,15 @@ typedef struct hri_site {
 } hri_site;
 
 /* What a node becomes. */
-enum { HRI_PART_KEEP, HRI_PART_SKIP, HRI_PART_SITE, HRI_PART_ADD, HRI_PART_POOL, HRI_PART_SHAPE };
+enum {
+    HRI_PART_KEEP,
+    HRI_PART_SKIP,
+    HRI_PART_SITE,
+    HRI_PART_ADD,
+    HRI_PART_POOL,
+    HRI_PART_MEAN,
+    HRI_PART_SHAPE
+};
 
 typedef struct hri_quantizing {
     const hr_graph *g;
