@@ -12,17 +12,43 @@ HR_INLINE hr_u8 rounded(float x, float low, float zero) {
     return (hr_u8)(__float2int_rn(above < high ? above : high) + (hr_i32)zero);
 }
 
-// A thread has every THREADS-th of a block's numbers.
-#define EVERY(I)                                                                                                       \
-    for (hr_i64 I = (hr_i64)blockIdx.x * THREADS * EACH + threadIdx.x, end = I + THREADS * EACH; I < end && I < count; \
-         I += THREADS)
+// A thread has four neighbours, in one access where they are whole and lie so.
+HR_INLINE hr_i64 first_of() {
+    return ((hr_i64)blockIdx.x * THREADS + threadIdx.x) * EACH;
+}
+template <typename A> HR_INLINE bool is_whole(const A *x, hr_i64 first, hr_i64 count) {
+    return first + EACH <= count && (hr_u64)(x + first) % (EACH * sizeof(A)) == 0;
+}
+template <typename A> HR_INLINE hr_pack<A, EACH> take(const A *x, hr_i64 first, hr_i64 count) {
+    hr_pack<A, EACH> four;
+    if (is_whole(x, first, count)) {
+        return *(const hr_pack<A, EACH> *)(x + first);
+    }
+    for (int i = 0; i < EACH; i++) {
+        four.at[i] = first + i < count ? x[first + i] : (A)0;
+    }
+    return four;
+}
+template <typename A> HR_INLINE void give(A *y, const hr_pack<A, EACH> &four, hr_i64 first, hr_i64 count) {
+    if (is_whole(y, first, count)) {
+        *(hr_pack<A, EACH> *)(y + first) = four;
+        return;
+    }
+    for (int i = 0; i < EACH && first + i < count; i++) {
+        y[first + i] = four.at[i];
+    }
+}
 
 HR_KERNEL __launch_bounds__(THREADS)
     quantize(const float *x, const float *scale, const hr_u8 *zero, hr_u8 *y, hr_i64 count) {
     const float by = *scale, z = (float)*zero;
-    EVERY(i) {
-        y[i] = rounded(__fdiv_rn(x[i], by), -z, z);
+    const hr_i64 first = first_of();
+    const hr_pack<float, EACH> from = take(x, first, count);
+    hr_pack<hr_u8, EACH> to;
+    for (int i = 0; i < EACH; i++) {
+        to.at[i] = rounded(__fdiv_rn(from.at[i], by), -z, z);
     }
+    give(y, to, first, count);
 }
 
 // ops/common/float8.h
@@ -36,18 +62,26 @@ HR_INLINE hr_u8 to_f8(float x) {
 
 HR_KERNEL __launch_bounds__(THREADS) quantize_f8(const float *x, const float *scale, hr_u8 *y, hr_i64 count) {
     const float by = *scale;
-    EVERY(i) {
-        y[i] = to_f8(__fdiv_rn(x[i], by));
+    const hr_i64 first = first_of();
+    const hr_pack<float, EACH> from = take(x, first, count);
+    hr_pack<hr_u8, EACH> to;
+    for (int i = 0; i < EACH; i++) {
+        to.at[i] = to_f8(__fdiv_rn(from.at[i], by));
     }
+    give(y, to, first, count);
 }
 
 HR_KERNEL __launch_bounds__(THREADS)
     dequantize(const hr_u8 *x, const float *scale, const hr_u8 *zero, float *y, hr_i64 count) {
     const float by = *scale;
     const hr_i32 z = *zero;
-    EVERY(i) {
-        y[i] = __fmul_rn((float)((hr_i32)x[i] - z), by);
+    const hr_i64 first = first_of();
+    const hr_pack<hr_u8, EACH> from = take(x, first, count);
+    hr_pack<float, EACH> to;
+    for (int i = 0; i < EACH; i++) {
+        to.at[i] = __fmul_rn((float)((hr_i32)from.at[i] - z), by);
     }
+    give(y, to, first, count);
 }
 
 HR_KERNEL __launch_bounds__(THREADS)
@@ -55,11 +89,15 @@ HR_KERNEL __launch_bounds__(THREADS)
            const hr_u8 *b_zero, const float *y_scale, const hr_u8 *y_zero, hr_u8 *y, hr_i64 count, hr_u32 relu) {
     const float by_a = __fdiv_rn(*a_scale, *y_scale), by_b = __fdiv_rn(*b_scale, *y_scale), z = (float)*y_zero;
     const hr_i32 za = *a_zero, zb = *b_zero;
-    EVERY(i) {
-        const float sum =
-            __fadd_rn(__fmul_rn((float)((hr_i32)a[i] - za), by_a), __fmul_rn((float)((hr_i32)b[i] - zb), by_b));
-        y[i] = rounded(sum, relu ? 0.0f : -z, z);
+    const hr_i64 first = first_of();
+    const hr_pack<hr_u8, EACH> p = take(a, first, count), q = take(b, first, count);
+    hr_pack<hr_u8, EACH> to;
+    for (int i = 0; i < EACH; i++) {
+        const float sum = __fadd_rn(__fmul_rn((float)((hr_i32)p.at[i] - za), by_a),
+                                    __fmul_rn((float)((hr_i32)q.at[i] - zb), by_b));
+        to.at[i] = rounded(sum, relu ? 0.0f : -z, z);
     }
+    give(y, to, first, count);
 }
 
 HR_KERNEL __launch_bounds__(THREADS) max_pool_i8(const hr_u8 *x, hr_u8 *y, pool p) {
