@@ -83,8 +83,13 @@ static int run(hri_cli *cli, const void *options, int count, const char *const *
         hri_json_u64(&j, "tokens", r.tokens);
         hri_json_i64(&j, "vocab", r.vocab);
         hri_json_string(&j, "type", r.width == 2 ? "u16" : "u32");
+        hri_json_u64(&j, "resumed_bytes", r.resumed_bytes);
         hri_json_double(&j, "seconds", r.seconds);
         return hri_cli_json_end(cli, &j, HRI_EXIT_YES);
+    }
+    if (r.resumed_bytes) {
+        hri_out_printf(&cli->out, "resumed after %llu bytes\n",
+                       (unsigned long long)r.resumed_bytes);
     }
     hri_out_printf(&cli->out, "%llu bytes of text, %llu tokens of %lld (%s), in %s\n",
                    (unsigned long long)r.bytes, (unsigned long long)r.tokens, (long long)r.vocab,

@@ -3,19 +3,22 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/fault.h"
-#include "data/text/token_stream.h"
+#include "job/token_output.h"
 
 typedef struct work {
     const hri_tokenize_options *o;
     hri_tokenizer *tokenizer;
     hri_token_stream *stream; /* NULL: tokens become text */
     char *raw;                /* of tokens, then: HRI_TOKEN_PIECE */
-    hri_token_writer to;
+    hri_token_output to;      /* of tokens */
+    hri_writer text;          /* of text */
+    uint64_t total;           /* bytes of all texts */
     hri_tokenize_result r;
     hri_why *why;
     hri_prose prose;
@@ -26,14 +29,20 @@ static hr_status failed(work *w, hr_status status, const char *what) {
 }
 
 static hr_status tick(const work *w) {
-    return hri_listener_tick(&w->o->listener, "tokenizing", w->r.bytes, 0, w->why);
+    return hri_listener_tick(&w->o->listener, "tokenizing", w->r.bytes, w->total, w->why);
 }
 
 static hr_status take_tokens(void *user, const hri_tokens *tokens, size_t bytes) {
     work *w = user;
-    const hr_status status = hri_token_writer_write(&w->to, tokens, &w->prose);
-    w->r.tokens += tokens->count;
-    w->r.bytes += bytes;
+    hr_status status = hri_token_writer_write(&w->to.to, tokens, &w->prose);
+    if (status != HR_OK) {
+        return status;
+    }
+    hri_token_mark *at = &w->to.at;
+    at->offset += bytes;
+    w->r.tokens = at->tokens += tokens->count;
+    w->r.bytes = at->text_bytes += bytes;
+    status = hri_token_output_note(&w->to, &w->prose);
     return status == HR_OK ? tick(w) : status;
 }
 
@@ -52,7 +61,7 @@ static hr_status decode(work *w, size_t bytes) {
                                  "token %llu is %u, but the tokenizer has %lld tokens",
                                  (unsigned long long)w->r.tokens, token, (long long)w->r.vocab);
         }
-        status = length ? hri_writer_write(&w->to.to, text, length, &w->prose) : HR_OK;
+        status = length ? hri_writer_write(&w->text, text, length, &w->prose) : HR_OK;
         w->r.bytes += length;
         w->r.tokens++;
     }
@@ -78,16 +87,59 @@ static hr_status decode_all(work *w, int fd) {
     }
 }
 
+/* From where the output is in this text to its end. */
+static hr_status encode_all(work *w, int fd) {
+    hri_token_mark *at = &w->to.at;
+    const off_t begin = (off_t)at->offset;
+    if (lseek(fd, begin, SEEK_SET) != begin) {
+        return hri_prose_set(&w->prose, HR_E_IO, "%s", strerror(errno));
+    }
+    const hr_status status =
+        hri_token_stream_run(w->stream, fd, begin > 0, take_tokens, w, &w->prose);
+    if (status == HR_OK) {
+        at->file++;
+        at->offset = 0;
+    }
+    return status;
+}
+
 static hr_status go_through(work *w, size_t i) {
     int fd;
     hr_status status = hri_file_open_regular(w->o->paths[i], &fd, NULL, &w->prose);
     if (status != HR_OK) {
         return failed(w, status, NULL);
     }
-    status = w->stream ? hri_token_stream_run(w->stream, fd, false, take_tokens, w, &w->prose)
-                       : decode_all(w, fd);
+    status = w->stream ? encode_all(w, fd) : decode_all(w, fd);
     close(fd);
     return status == HR_OK ? HR_OK : failed(w, status, w->o->paths[i]);
+}
+
+/* Everything that decides the tokens. */
+static hr_status look_at_texts(work *w) {
+    hri_sha256 print;
+    hri_sha256_init(&print);
+    hri_tokenizer_print(w->tokenizer, &print);
+    for (size_t i = 0; i < w->o->count; i++) {
+        struct stat st;
+        int fd;
+        const hr_status status = hri_file_open_regular(w->o->paths[i], &fd, NULL, &w->prose);
+        if (status != HR_OK) {
+            return failed(w, status, NULL);
+        }
+        const int looked = fstat(fd, &st);
+        close(fd);
+        if (looked != 0) {
+            return hri_why_set(w->why, HR_CAUSE_MACHINE, HR_E_IO, "%s: %s", w->o->paths[i],
+                               strerror(errno));
+        }
+        const uint64_t numbers[] = {(uint64_t)st.st_size, (uint64_t)st.st_mtim.tv_sec,
+                                    (uint64_t)st.st_mtim.tv_nsec};
+        hri_sha256_add_string(&print, w->o->paths[i]);
+        hri_sha256_add(&print, numbers, sizeof numbers);
+        w->total += numbers[0];
+    }
+    hri_sha256_get(&print, w->to.print);
+    return HR_OK;
 }
 
 static hr_status prepare(work *w) {
@@ -104,30 +156,36 @@ static hr_status run(work *w) {
         return failed(w, status, NULL);
     }
     w->r.vocab = hri_tokenizer_count(w->tokenizer);
-    w->to.width = w->r.width = hri_token_width(w->r.vocab);
-    status = prepare(w);
+    w->to.to.width = w->r.width = hri_token_width(w->r.vocab);
+    status = look_at_texts(w);
+    status = status == HR_OK ? prepare(w) : status;
     if (status != HR_OK) {
         return status;
     }
-    status = hri_writer_open(&w->to.to, w->o->out, &w->prose);
+    status = w->stream ? hri_token_output_open(&w->to, w->o->out, &w->prose)
+                       : hri_writer_open(&w->text, w->o->out, &w->prose);
     if (status != HR_OK) {
         return failed(w, status, NULL);
     }
-    for (size_t i = 0; i < w->o->count && status == HR_OK; i++) {
+    w->r.bytes = w->r.resumed_bytes = w->to.at.text_bytes;
+    w->r.tokens = w->to.at.tokens;
+    for (size_t i = (size_t)w->to.at.file; i < w->o->count && status == HR_OK; i++) {
         status = go_through(w, i);
     }
     if (status != HR_OK) {
         return status;
     }
-    status = hri_writer_commit(&w->to.to, &w->prose);
+    status = w->stream ? hri_token_output_commit(&w->to, &w->prose)
+                       : hri_writer_commit(&w->text, &w->prose);
     return status == HR_OK ? HR_OK : failed(w, status, NULL);
 }
 
 hr_status hri_tokenize(const hri_tokenize_options *o, hri_tokenize_result *out, hri_why *why) {
-    work w = {.o = o, .to = {.to = {.fd = -1}}, .why = why};
+    work w = {.o = o, .to = {.to = {.to = {.fd = -1}}}, .text = {.fd = -1}, .why = why};
     const uint64_t begin = hri_clock_ns();
     const hr_status status = run(&w);
-    hri_token_writer_deinit(&w.to);
+    hri_token_output_close(&w.to);
+    hri_writer_abandon(&w.text);
     hri_token_stream_close(w.stream);
     hri_tokenizer_close(w.tokenizer);
     hri_free(w.raw);

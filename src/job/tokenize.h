@@ -1,6 +1,7 @@
 /* Text files to a file of tokens, and back.
  *
- * Files go through in pieces (data/text/token_stream.h).  The output is written beside its place and renamed. */
+ * Files go through in pieces (data/text/token_stream.h).  The output is written beside its place and renamed.  Text to tokens that was
+ * interrupted goes on where it was (job/token_output.h). */
 #ifndef HRI_JOB_TOKENIZE_H
 #define HRI_JOB_TOKENIZE_H
 
@@ -21,7 +22,8 @@ typedef struct hri_tokenize_options {
 typedef struct hri_tokenize_result {
     uint64_t bytes, tokens; /* of text; of all */
     int64_t vocab;
-    unsigned width; /* bytes of a token: 2 or 4 */
+    unsigned width;         /* bytes of a token: 2 or 4 */
+    uint64_t resumed_bytes; /* of the text: done by earlier calls */
     double seconds;
 } hri_tokenize_result;
 
