@@ -11,7 +11,7 @@ typedef struct shape { /* as in product_i8.cu */
     int32_t h, w, c, oh, ow, o, kh, kw, sh, sw, ph, pw, dh, dw, cg, og;
     int32_t depth, chunks, slices;
     int32_t own_c, own_o;
-    uint32_t turned, relu, wide, even;
+    uint32_t turned, relu, even, unused;
 } shape;
 
 /* own: as the weights lie; v: with its groups joined. */
@@ -89,15 +89,16 @@ hr_status hri_product_i8_cuda(const hri_conv *own, int turned, int relu, const h
     }
     p.turned = (uint32_t)turned;
     p.relu = (uint32_t)relu;
-    p.wide = v->cg % CHUNK == 0 && v->c % CHUNK == 0 && hri_launch_wide(in[0]);
+    const int wide = v->cg % CHUNK == 0 && v->c % CHUNK == 0 && hri_launch_wide(in[0]);
     p.even = v->og % CHUNK == 0 && v->o % CHUNK == 0 && hri_launch_wide(out);
     if (p.rows * p.o == 0) {
         return HR_OK;
     }
     const uint32_t columns = columns_of(&p), groups = (uint32_t)v->groups;
-    const hri_defines d =
-        hri_launch_defines("-DHR_T=%s -DHR_N=%u%s", c->sig->in_count > 6 ? "hr_u8" : "float",
-                           columns, f8 ? " -DHR_F8" : "");
+    const hri_defines d = hri_launch_defines(
+        "-DHR_T=%s -DHR_N=%u -DHR_WIDE=%d -DHR_INDEX=%s%s",
+        c->sig->in_count > 6 ? "hr_u8" : "float", columns, wide,
+        p.rows * p.o < INT64_C(1) << 31 ? "hr_u32" : "hr_i64", f8 ? " -DHR_F8" : "");
     if (is_direct(own)) {
         return run_direct(&p, d.text, in, out, c);
     }

@@ -16,6 +16,8 @@ enum { THREADS = 256, ROWS = 128, COLUMNS = HR_N, DEEP = 64, STAGES = 3, CHUNK =
 enum { WARPS_ACROSS = COLUMNS / 32, WARPS_DOWN = 8 / WARPS_ACROSS, DOWN = ROWS / WARPS_DOWN / 16, ACROSS = 4 };
 enum { STAGE_BYTES = (ROWS + COLUMNS) * DEEP, PITCH = COLUMNS + 16 };
 
+// Counts rows, or results for direct_i8: 32 bits where they are enough.
+typedef HR_INDEX INDEX;
 #ifdef HR_F8
 typedef float SUM;
 #else
@@ -27,7 +29,7 @@ struct shape {
     hr_i32 h, w, c, oh, ow, o, kh, kw, sh, sw, ph, pw, dh, dw, cg, og;
     hr_i32 depth, chunks, slices; // products of a sum; groups of 16 of them, whole parts; groups of 128
     hr_i32 own_c, own_o;          // of one group, where several are joined
-    hr_u32 turned, relu, wide, even;
+    hr_u32 turned, relu, even, unused;
 };
 
 // ---- from sums to results ----
@@ -177,73 +179,84 @@ HR_INLINE hr_u32 place(int row, int at) {
 struct rows {
     const hr_u8 *image[2]; // of the row's sample, at the group's first channel; NULL: no such row
     hr_i32 y[2], x[2];     // the window's corner
-    hr_i32 r, s, c, k;     // of the next chunk
+    hr_i32 r, s, c;        // of the next chunk
 };
 
 HR_INLINE rows rows_of(const hr_u8 *x, const shape &p) {
     rows a;
+#pragma unroll
     for (int i = 0; i < 2; i++) {
-        const hr_i64 row = (hr_i64)blockIdx.x * ROWS + threadIdx.x / 4 + i * 64;
-        const hr_i64 line = row / p.ow, n = line / p.oh;
-        a.image[i] = row < p.rows ? x + n * p.h * p.w * p.c + (hr_i64)blockIdx.z * p.cg : (const hr_u8 *)0;
-        a.x[i] = (hr_i32)(row % p.ow) * p.sw - p.pw;
-        a.y[i] = (hr_i32)(line % p.oh) * p.sh - p.ph;
+        const INDEX row = (INDEX)blockIdx.x * ROWS + threadIdx.x / 4 + i * 64;
+        const INDEX line = row / (INDEX)p.ow, n = line / (INDEX)p.oh;
+        a.image[i] = row < (INDEX)p.rows ? x + (hr_i64)n * p.h * p.w * p.c + (hr_i64)blockIdx.z * p.cg : (const hr_u8 *)0;
+        a.x[i] = (hr_i32)(row - line * (INDEX)p.ow) * p.sw - p.pw;
+        a.y[i] = (hr_i32)(line - n * (INDEX)p.oh) * p.sh - p.ph;
     }
-    a.k = (hr_i32)(threadIdx.x % 4) * CHUNK;
-    a.c = a.k % p.cg;
-    a.s = a.k / p.cg % p.kw;
-    a.r = a.k / p.cg / p.kw;
+    const hr_i32 k = (hr_i32)(threadIdx.x % 4) * CHUNK;
+    a.c = k % p.cg;
+    a.s = k / p.cg % p.kw;
+    a.r = k / p.cg / p.kw;
     return a;
 }
 
-HR_INLINE const hr_u8 *pixel(const rows &a, int i, hr_i32 r, hr_i32 s, const shape &p) {
-    const hr_i32 y = a.y[i] + r * p.dh, x = a.x[i] + s * p.dw;
-    const bool inside = a.image[i] && r < p.kh && (hr_u32)y < (hr_u32)p.h && (hr_u32)x < (hr_u32)p.w;
-    return inside ? a.image[i] + ((hr_i64)y * p.w + x) * p.c : (const hr_u8 *)0;
+HR_INLINE const hr_u8 *pixel(const hr_u8 *image, hr_i32 y, hr_i32 x, hr_i32 r, const shape &p) {
+    const bool inside = image && r < p.kh && (hr_u32)y < (hr_u32)p.h && (hr_u32)x < (hr_u32)p.w;
+    return inside ? image + ((hr_i64)y * p.w + x) * p.c : (const hr_u8 *)0;
 }
+
+#if HR_WIDE
+// A chunk is of one pixel.
+HR_INLINE void load_chunk(const rows &a, int i, hr_u8 *to, hr_u32 zeros, const shape &p) {
+    const hr_u8 *from = pixel(a.image[i], a.y[i] + a.r * p.dh, a.x[i] + a.s * p.dw, a.r, p);
+    if (from) {
+        hr_async_copy(to, from + a.c, CHUNK);
+    } else {
+        const hr_pack<hr_u32, 4> four = {{zeros, zeros, zeros, zeros}};
+        *(hr_pack<hr_u32, 4> *)to = four;
+    }
+}
+#else
+HR_INLINE void load_chunk(const rows &a, int i, hr_u8 *to, hr_u32 zeros, const shape &p) {
+    hr_i32 r = a.r, s = a.s, c = a.c;
+    const hr_u8 *from = pixel(a.image[i], a.y[i] + r * p.dh, a.x[i] + s * p.dw, r, p);
+    hr_pack<hr_u32, 4> four;
+#pragma unroll
+    for (int q = 0; q < 4; q++) {
+        hr_u32 word = 0;
+        for (int b = 0; b < 4; b++) {
+            word |= (from ? (hr_u32)from[c] : zeros & 255u) << 8 * b;
+            if (++c == p.cg) {
+                c = 0;
+                s = s + 1 < p.kw ? s + 1 : 0;
+                r += s == 0;
+                from = pixel(a.image[i], a.y[i] + r * p.dh, a.x[i] + s * p.dw, r, p);
+            }
+        }
+        four.at[q] = word;
+    }
+    *(hr_pack<hr_u32, 4> *)to = four;
+}
+#endif
 
 HR_INLINE void load_rows(rows &a, hr_u8 *stage, hr_u32 zeros, const shape &p) {
     const int at = threadIdx.x % 4;
+#pragma unroll
     for (int i = 0; i < 2; i++) {
-        hr_u8 *to = stage + place((int)threadIdx.x / 4 + i * 64, at);
-        hr_pack<hr_u32, 4> four = {{zeros, zeros, zeros, zeros}};
-        if (p.wide) { // a chunk is of one pixel
-            const hr_u8 *from = pixel(a, i, a.r, a.s, p);
-            if (from) {
-                hr_async_copy(to, from + a.c, CHUNK);
-                continue;
-            }
-        } else {
-            hr_u8 *bytes = (hr_u8 *)&four;
-            hr_i32 r = a.r, s = a.s, c = a.c;
-            const hr_u8 *from = pixel(a, i, r, s, p);
-            for (int q = 0; q < CHUNK; q++) {
-                if (from) {
-                    bytes[q] = from[c];
-                }
-                if (++c == p.cg) {
-                    c = 0;
-                    s = s + 1 < p.kw ? s + 1 : 0;
-                    r += s == 0;
-                    from = pixel(a, i, r, s, p);
-                }
-            }
-        }
-        *(hr_pack<hr_u32, 4> *)to = four;
+        load_chunk(a, i, stage + place((int)threadIdx.x / 4 + i * 64, at), zeros, p);
     }
-    a.k += DEEP;
     a.c += DEEP;
-    if (a.c >= p.cg) {
-        const hr_i32 taps = a.s + a.c / p.cg;
-        a.c %= p.cg;
-        a.s = taps % p.kw;
-        a.r += taps / p.kw;
+    while (a.c >= p.cg) {
+        a.c -= p.cg;
+        a.s = a.s + 1 < p.kw ? a.s + 1 : 0;
+        a.r += a.s == 0;
     }
 }
 
 HR_INLINE void load_columns(const hr_u8 *w, hr_i32 part, hr_u8 *stage, const shape &p) {
     const hr_i32 first = (hr_i32)blockIdx.y * COLUMNS;
-    for (int i = threadIdx.x; i < COLUMNS * 4; i += THREADS) {
+#pragma unroll
+    for (int q = 0; q < COLUMNS * 4 / THREADS; q++) {
+        const int i = (int)threadIdx.x + q * THREADS;
         const int column = i % COLUMNS, at = i / COLUMNS;
         const bool is = first + column < p.og;
         const hr_u8 *from = w + (((hr_i64)blockIdx.z * p.chunks + part * 4 + at) * p.og + (is ? first + column : 0)) * CHUNK;
@@ -393,14 +406,15 @@ HR_INLINE hr_i32 times(hr_u8 x, hr_i8 w, hr_i32 zero) {
 HR_KERNEL __launch_bounds__(THREADS)
     direct_i8(const hr_u8 *x, const hr_i8 *w, const float *w_scale, const float *bias, const float *x_scale,
               const hr_u8 *x_zero, const float *y_scale, const hr_u8 *y_zero, T *y, shape p) {
-    const hr_i64 i = (hr_i64)blockIdx.x * THREADS + threadIdx.x;
-    if (i >= p.rows * p.o) {
+    const INDEX i = (INDEX)blockIdx.x * THREADS + threadIdx.x;
+    if ((hr_i64)i >= p.rows * p.o) {
         return;
     }
-    const hr_i64 line = i / p.o / p.ow, n = line / p.oh;
-    const hr_i32 o = (hr_i32)(i % p.o), ox = (hr_i32)(i / p.o % p.ow), oy = (hr_i32)(line % p.oh);
+    const INDEX row = i / (INDEX)p.o, line = row / (INDEX)p.ow, n = line / (INDEX)p.oh;
+    const hr_i32 o = (hr_i32)(i - row * (INDEX)p.o), ox = (hr_i32)(row - line * (INDEX)p.ow);
+    const hr_i32 oy = (hr_i32)(line - n * (INDEX)p.oh);
     const hr_i32 zero = x_zero ? (hr_i32)*x_zero : 0;
-    const hr_u8 *image = x + n * p.h * p.w * p.c + o / p.og * p.cg;
+    const hr_u8 *image = x + (hr_i64)n * p.h * p.w * p.c + o / p.og * p.cg;
     SUM sum = 0;
     for (hr_i32 r = 0; r < p.kh; r++) {
         const hr_i32 h = oy * p.sh - p.ph + r * p.dh;
