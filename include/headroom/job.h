@@ -157,6 +157,9 @@ typedef struct hr_job_options {
     /* Alpha of Beta(alpha, alpha): samples of a batch are mixed in pairs, or a rectangle of one is put into the other, and
      * labels become distributions, as in torchvision.transforms.v2.MixUp and CutMix.  Both: one of them by a coin.  0: off. */
     double mixup, cutmix;
+    /* Seeds of parts, "data=1,init=2,dropout=3,augment=4": order and split of the data, first parameters, random ops of the model,
+     * augmentation and mixing.  One that is not named, or all with NULL: `seed`. */
+    const char *seeds;
 } hr_job_options;
 
 /* HR_OK whether it fits or not, see hr_plan_summary.fits.  Takes no memory but its own records, and no lease but

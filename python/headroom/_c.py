@@ -1130,6 +1130,7 @@ class hr_job_options(Structure):
         ("best_by", c_char_p),
         ("mixup", c_double),
         ("cutmix", c_double),
+        ("seeds", c_char_p),
     ]
 
 

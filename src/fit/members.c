@@ -176,10 +176,10 @@ hr_status hri_planned_agree(hri_planned *p, uint64_t print, hri_prose *why) {
         return HR_OK;
     }
     const hr_train_options *o = &p->o.job->options;
-    const terms mine = {{(uint64_t)p->o.job->batch, (uint64_t)p->members[0].part.samples, p->o.seed,
-                         p->state.step, print_of_fold(hri_planned_graph(p)),
-                         hri_hash_bytes(o, sizeof *o, 0), print, 1, (uint64_t)p->shard,
-                         p->net_hash}};
+    const terms mine = {{(uint64_t)p->o.job->batch, (uint64_t)p->members[0].part.samples,
+                         p->o.seed ^ (p->o.init_mask << 32 | p->o.init_mask >> 32), p->state.step,
+                         print_of_fold(hri_planned_graph(p)), hri_hash_bytes(o, sizeof *o, 0),
+                         print, 1, (uint64_t)p->shard, p->net_hash}};
     terms *all = (terms *)(void *)p->band;
     const hr_status status = hri_net_share(p->o.net, &mine, sizeof mine, all);
     if (status != HR_OK) {

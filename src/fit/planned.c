@@ -49,7 +49,8 @@ hr_status hri_planned_open(const hri_planned_options *options, hri_planned **out
     hri_runner_options o = {.device = options->device,
                             .threads = options->threads,
                             .spill = {options->job->spill},
-                            .seed = options->seed};
+                            .seed = options->seed,
+                            .init_mask = options->init_mask};
     hri_fit_runner(options->plans, &o);
     o.engine = options->job->engine;
     o.name = options->name;

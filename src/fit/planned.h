@@ -63,6 +63,7 @@ typedef struct hri_planned_options {
     uint32_t engine_count;
     hri_threads *threads; /* NULL: one */
     uint64_t seed;        /* of weights, random ops and made-up batches */
+    uint64_t init_mask;   /* first weights are those of seed ^ init_mask */
     uint64_t cycle;       /* > 0: batch s % cycle is used in step s */
     uint32_t limit;       /* of whole-number inputs: classes, vocabulary */
     /* Feeds the model's inputs of one run with hri_exec_put; see hri_planned_run.  NULL: all are made up. */

@@ -306,7 +306,7 @@ static hr_status begin_slice(hri_planned *p, uint32_t member, hr_value v, const 
     hr_status status = HR_OK;
     for (int64_t at = 0; at < filled && status == HR_OK; at += most) {
         const int64_t here = filled - at < most ? filled - at : most;
-        hri_graph_initial_part(p->face, v, p->o.seed, first + at, here, room);
+        hri_graph_initial_part(p->face, v, p->o.seed ^ p->o.init_mask, first + at, here, room);
         status = hri_exec_put(p->members[member].last.exec, l->value, (uint64_t)at * width, room,
                               (uint64_t)here * width);
     }

@@ -84,6 +84,13 @@ static void add_job(const hri_train_job *j, list *l) {
     add(l, "--precision", "%s", hri_plan_precisions[j->plan->job.options.precision]);
     add(l, "--exact", "%s", j->plan->engine && o->exact_f32 ? "on" : "off");
     add(l, "--seed", "%lld", (long long)o->seed);
+    const hri_seeds *s = &j->seeds;
+    if (s->data != o->seed || s->init != o->seed || s->dropout != o->seed ||
+        s->augment != o->seed) {
+        add(l, "--seeds", "data=%llu,init=%llu,dropout=%llu,augment=%llu",
+            (unsigned long long)s->data, (unsigned long long)s->init,
+            (unsigned long long)s->dropout, (unsigned long long)s->augment);
+    }
     add(l, "--smoothing", "%.17g", o->smoothing);
     if (j->loss.kind) { /* runs of before have neither */
         char loss[HRI_LOSS_TEXT];

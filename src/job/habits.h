@@ -10,6 +10,7 @@
 typedef struct hri_habits {
     const char *metric, *best_by; /* NULL: none */
     double mixup, cutmix;
+    const char *seeds;
 } hri_habits;
 
 #define HRI_METRIC_HELP                                                                            \
@@ -43,6 +44,12 @@ typedef struct hri_habits {
          .min = 0,                                                                                 \
          .max = 1000,                                                                              \
          .metavar = "ALPHA"},                                                                      \
+        {"seeds",                                                                                  \
+         "seeds of parts, data=N,init=N,dropout=N,augment=N; those not named: --seed",             \
+         offsetof(TYPE, habits.seeds),                                                             \
+         HRI_FIELD_STRING,                                                                         \
+         NULL,                                                                                     \
+         .metavar = "PART=N,..."},                                                                 \
     {                                                                                              \
         "best-by",                                                                                 \
             "metric that the best checkpoint, --patience and the schedule plateau go by; "         \
@@ -56,6 +63,7 @@ static inline void hri_habits_set(const hri_habits *h, hr_job_options *o) {
     o->best_by = h->best_by;
     o->mixup = h->mixup;
     o->cutmix = h->cutmix;
+    o->seeds = h->seeds;
 }
 
 #endif

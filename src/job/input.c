@@ -16,7 +16,7 @@ uint32_t hri_train_threads(const hri_train_job *j) {
 hr_pipeline_options hri_train_pipeline_options(const hri_train_job *j, uint64_t budget) {
     return (hr_pipeline_options){.size = sizeof(hr_pipeline_options),
                                  .budget_bytes = budget,
-                                 .seed = j->o.seed,
+                                 .seed = j->seeds.augment,
                                  .workers = j->workers ? j->workers : 1,
                                  .skip_bad = j->o.skip_bad};
 }
@@ -27,7 +27,7 @@ static hr_status write_train(hri_train_job *j, const hri_source_use *more, char 
     hri_source_use train = *more;
     train.training = 1;
     train.augment = hri_text_get(&j->augment);
-    train.seed = j->o.seed;
+    train.seed = j->seeds.data;
     train.part_first = split ? j->val_count : 0;
     train.part_count = split ? j->train_count : 0;
     return hri_source_pipeline(&j->source, &j->want, &train, out, size, why);
@@ -36,7 +36,7 @@ static hr_status write_train(hri_train_job *j, const hri_source_use *more, char 
 hr_status hri_train_write_pipelines(hri_train_job *j, int64_t batch, hri_prose *why) {
     const int split = j->o.val_split > 0;
     const hri_source_use train = {.batch = (uint64_t)batch};
-    const hri_source_use val = {.seed = j->o.seed, .part_count = split ? j->val_count : 0};
+    const hri_source_use val = {.seed = j->seeds.data, .part_count = split ? j->val_count : 0};
     hr_status status = HR_OK;
     if (!j->o.pipeline) {
         status = write_train(j, &train, j->train_text, sizeof j->train_text, why);

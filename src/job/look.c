@@ -237,7 +237,7 @@ static void say_loss(hri_train_job *j) {
 static hr_status write_bare(hri_train_job *j, char *text, size_t size, hri_prose *why) {
     const int split = j->o.val_split > 0;
     const hri_source_use use = {.bare = 1,
-                                .seed = j->o.seed,
+                                .seed = j->seeds.data,
                                 .part_first = split ? j->val_count : 0,
                                 .part_count = split ? j->train_count : 0};
     return hri_source_pipeline(&j->source, &j->want, &use, text, size, why);
@@ -313,8 +313,10 @@ static hr_status read_mix(hri_train_job *j) {
     if (o->cutmix > 0 && j->want.sample.shape.rank != 3) {
         return hri_why_option(&j->why, HR_E_INVALID, "cutmix", " needs images");
     }
-    j->mix = (hri_mix_options){
-        .mixup = o->mixup, .cutmix = o->cutmix, .seed = o->seed, .classes = j->want.classes};
+    j->mix = (hri_mix_options){.mixup = o->mixup,
+                               .cutmix = o->cutmix,
+                               .seed = j->seeds.augment,
+                               .classes = j->want.classes};
     return HR_OK;
 }
 
@@ -340,6 +342,10 @@ hr_status hri_train_look(hri_train_job *j, hr_ctx *ctx, const hr_job_options *op
     }
     status = status == HR_OK ? check_sources(j) : status;
     status = status == HR_OK ? read_loss(j) : status;
+    if (status == HR_OK &&
+        (status = hri_seeds_parse(j->o.seeds, j->o.seed, &j->seeds, &why)) != HR_OK) {
+        return hri_why_option(&j->why, status, "seeds", ": %s", why.text);
+    }
     if (status == HR_OK && !j->o.custom_model) {
         if (!j->o.model) {
             return hri_why_option(&j->why, HR_E_INVALID, "model", " is missing");

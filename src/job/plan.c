@@ -19,7 +19,7 @@ static const size_t text_members[] = {
     AT(val_data),      AT(augment),   AT(device),      AT(device_spec), AT(budget), AT(host_budget),
     AT(spill),         AT(plan_file), AT(gpu_choices), AT(cache),       AT(folder), AT(log),
     AT(tensorboard),   AT(svg),       AT(net),         AT(shard),       AT(link),   AT(loss),
-    AT(class_weights), AT(metric),    AT(best_by),
+    AT(class_weights), AT(metric),    AT(best_by),     AT(seeds),
 #undef AT
 };
 

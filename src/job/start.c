@@ -175,7 +175,7 @@ static hr_status fill_about(hri_train_job *j, hri_prose *why) {
                            .class_count = j->source.classes ? j->source.class_count : 0};
     if (j->o.val_split > 0) {
         j->about.split = (hri_split){.fraction = j->o.val_split,
-                                     .seed = j->o.seed,
+                                     .seed = j->seeds.data,
                                      .val_count = j->val_count,
                                      .train_count = j->train_count};
     }

@@ -520,7 +520,8 @@ static hr_status open_runner(hri_together *t, hri_prose *why) {
         hri_runner_options one = {0};
         hri_fit_runner(t->jobs[i].plans, &one);
         for (uint32_t k = 0; k < one.count; k++) {
-            one.pieces[k].seed = t->jobs[i].o.seed;
+            one.pieces[k].seed = t->jobs[i].seeds.dropout;
+            one.pieces[k].init_mask = t->jobs[i].seeds.dropout ^ t->jobs[i].seeds.init;
             o.pieces[o.count++] = one.pieces[k];
         }
     }
@@ -553,7 +554,8 @@ static hr_status open_planned(hri_together *t, hri_prose *why) {
                                        .engine_count =
                                            j->plan->engines ? 1 + j->plan->other_count : 0,
                                        .threads = j->plan->threads,
-                                       .seed = j->o.seed,
+                                       .seed = j->seeds.dropout,
+                                       .init_mask = j->seeds.dropout ^ j->seeds.init,
                                        .feed = hri_feeds_feed,
                                        .feed_user = &j->feeds,
                                        .log = log_of_planned,

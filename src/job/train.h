@@ -15,6 +15,7 @@
 #include "base/text.h"
 #include "job/answer.h"
 #include "job/ways.h"
+#include "job/seeds.h"
 #include "loop/trainer.h"
 #include "step/objective.h"
 #include "weights/folder.h"
@@ -55,7 +56,8 @@ typedef struct hri_train_job {
     hri_source source, val_source;
     hri_model_input want;
     hri_objective objective;
-    hri_loss loss;                   /* in place of the model's own */
+    hri_loss loss; /* in place of the model's own */
+    hri_seeds seeds;
     float *class_weights;            /* want.classes of them; NULL: none */
     uint64_t train_count, val_count; /* samples of an epoch; HR_COUNT_UNKNOWN; 0: no validation */
     int all_labels_count; /* none of them is negative, or every sample has equally many that count */

@@ -15,7 +15,7 @@ struct hri_exec {
     hri_threads *threads;
     hri_spill *const *spills; /* by memory; NULL: it is memory */
     hri_exec_gpu *gpu;        /* NULL: the host */
-    uint64_t seed;
+    uint64_t seed, init_mask;
     struct hri_net *net;
     hri_net_queue *nets; /* NULL: exchanges are made at once */
     uint32_t first_sample;
@@ -69,6 +69,7 @@ hr_status hri_exec_create(const hri_exec_options *options, hri_exec **out, hri_p
     e->spills = options->spills;
     e->threads = options->threads;
     e->seed = options->seed;
+    e->init_mask = options->init_mask;
     e->net = options->net;
     e->nets = options->nets;
     hr_status status = hri_bind(&o, &e->b, why);
@@ -129,7 +130,7 @@ static void fill_blocks(void *arg, uint64_t begin, uint64_t end, uint32_t worker
     const int64_t from = (int64_t)begin * HRI_INITIAL_BLOCK;
     const int64_t to = (int64_t)end * HRI_INITIAL_BLOCK;
     (void)worker;
-    hri_graph_initial_part(g, f->v, f->e->seed, f->first + from,
+    hri_graph_initial_part(g, f->v, f->e->seed ^ f->e->init_mask, f->first + from,
                            (to < f->count ? to : f->count) - from,
                            f->to + (uint64_t)from * hr_type_bytes(g->values[f->v].meta.type));
 }

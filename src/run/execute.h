@@ -42,6 +42,7 @@ typedef struct hri_exec_options {
     const hri_kernels *kernels; /* of the device; NULL: the host's.  With a lane, its device's */
     hri_lane *lane;             /* of a GPU, which arena and other belong to; NULL: the host */
     uint64_t seed;
+    uint64_t init_mask;  /* first values are those of seed ^ init_mask */
     struct hri_net *net; /* of a rank among several, which outlives the executor; NULL: none */
     hri_net_queue *nets; /* of that net, outlives the executor; NULL: exchanges are made at once */
     hri_gpu_wire

@@ -122,6 +122,7 @@ static hr_status bind(hri_runner *r, const hri_runner_options *o, hri_prose *why
                                     .kernels = hri_device_kernels(r->device),
                                     .lane = r->engine ? &r->lane : NULL,
                                     .seed = o->seed + o->pieces[r->count].seed,
+                                    .init_mask = o->init_mask ^ o->pieces[r->count].init_mask,
                                     .net = o->net,
                                     .nets = r->nets,
                                     .wire = r->wire};

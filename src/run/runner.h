@@ -23,7 +23,8 @@ typedef struct hri_runner_piece {
     const hr_graph *g;
     const hri_problem *problem;
     const hri_plan *plan;
-    uint64_t seed; /* added to the runner's: two trainings may differ */
+    uint64_t seed;      /* added to the runner's: two trainings may differ */
+    uint64_t init_mask; /* likewise, of the runner's init_mask by exclusive or */
 } hri_runner_piece;
 
 typedef struct hri_runner_options {
@@ -39,6 +40,7 @@ typedef struct hri_runner_options {
     /* Memories beside the arena, by their numbers less one: a folder, and values wait in a file there; NULL: in memory. */
     const char *spill[HRI_PROBLEM_MEMORIES_MAX];
     uint64_t seed;
+    uint64_t init_mask;  /* first values are those of seed ^ init_mask */
     struct hri_net *net; /* of a rank among several; NULL: none */
     int apart;           /* GPU: they are in other processes */
     uint64_t band_bytes; /* GPU: hri_lane_sizes.band */
