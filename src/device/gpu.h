@@ -64,6 +64,8 @@ const char *hri_gpu_detail(const hri_gpu *gpu);
 uint32_t hri_gpu_processors(const hri_gpu *gpu);
 /* Dynamic shared memory that a block may have. */
 uint32_t hri_gpu_shared_bytes(const hri_gpu *gpu);
+/* Bytes of shared memory that a block may have, on a GPU with products of warpgroups (Hopper); 0 on all others. */
+uint64_t hri_gpu_warpgroup_shared(const hri_gpu *gpu);
 
 /* For other libraries: its device's context is current from enter to leave, and the driver's stream behind a queue. */
 HR_MUST_CHECK hr_status hri_gpu_enter(hri_gpu *gpu, int *pushed);

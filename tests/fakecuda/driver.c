@@ -441,6 +441,11 @@ CUresult fake_cuDeviceTotalMem_v2(size_t *bytes, CUdevice device) {
     return CUDA_SUCCESS;
 }
 
+static int capability(void) {
+    const char *text = getenv("FAKECUDA_COMPUTE");
+    return text && strlen(text) == 3 ? (text[0] - '0') * 10 + text[2] - '0' : 90;
+}
+
 CUresult fake_cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice device) {
     if (!value) {
         return CUDA_ERROR_INVALID_VALUE;
@@ -450,10 +455,10 @@ CUresult fake_cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUd
     }
     switch ((int)attribute) {
     case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR:
-        *value = 9;
+        *value = capability() / 10;
         return CUDA_SUCCESS;
     case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR:
-        *value = 0;
+        *value = capability() % 10;
         return CUDA_SUCCESS;
     case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT:
         *value = FAKE_PROCESSORS; /* few, so that loops over a grid run more than once */

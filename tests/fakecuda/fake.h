@@ -25,6 +25,7 @@
  *   FAKECUDA_CXX        the compiler of kernels; default g++, then c++
  *   FAKECUDA_NVML_PIDS  "hide" or "translate": what NVML does with process numbers in some containers
  *   FAKECUDA_MODEL      the name of every device; default "Fake GPU 0", "Fake GPU 1" ...: no two are of one model
+ *   FAKECUDA_COMPUTE    the capability of every device, as "8.0"; default 9.0
  *   FAKECUDA_PEERS      "none": no device may use another one's memory; "pcie": without NVLink
  *   FAKECUDA_REPORT     a file that gets fakecuda_report()'s text when the process ends, and how often each function was called
  *   CUDA_VISIBLE_DEVICES  as the real driver: numbers or GPU-... names, cut at the first wrong one

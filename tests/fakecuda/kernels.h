@@ -666,6 +666,51 @@ inline void hr_emulated_ldmatrix(unsigned (&r)[N], const void *row, bool transpo
     }
 }
 
+// Hopper's products of a warpgroup, a (64, 16) times b (16, 64): operands in shared memory are rows of 128 bytes whose pieces of
+// 16 bytes are swizzled by bits 7 to 9 of their addresses; turned ones have the rows that are added up.
+inline float fake_swizzled(const char *base, unsigned row, unsigned column, bool bf16) {
+    size_t at = (size_t)base + row * 128 + column * 2;
+    at ^= (at >> 7 & 7) << 4;
+    unsigned short h;
+    memcpy(&h, (const void *)at, sizeof h);
+    return bf16 ? __uint_as_float((unsigned)h << 16) : hr_emulated_from_f16(h);
+}
+inline void fake_wgmma(float (&d)[8][4], const float (&rows)[2][16], const char *b, bool turned,
+                       bool add, bool bf16) {
+    const unsigned lane = fake_lane();
+    for (unsigned i = 0; i < 32; i++) {
+        const unsigned column = i / 4 * 8 + lane % 4 * 2 + i % 2;
+        float sum = add ? d[i / 4][i % 4] : 0.0f;
+        for (unsigned k = 0; k < 16; k++) {
+            sum += rows[i / 2 % 2][k] *
+                   (turned ? fake_swizzled(b, k, column, bf16) : fake_swizzled(b, column, k, bf16));
+        }
+        d[i / 4][i % 4] = sum;
+    }
+}
+inline void hr_emulated_wgmma(float (&d)[8][4], const unsigned (&a)[4], const char *b, bool turned,
+                              bool add, bool bf16) {
+    unsigned there;
+    const unsigned *all = (const unsigned *)fake_now->exchange(0xffffffffu, a, sizeof a, &there);
+    if (there != 0xffffffffu)
+        fake_now->fail("a matrix product without a whole warp");
+    float rows[2][16];
+    for (unsigned i = 0; i < 32; i++) {
+        const unsigned k = i % 16, *from = all + 4 * (fake_lane() / 4 * 4 + k % 8 / 2);
+        rows[i / 16][k] = fake_half(from[i / 16 + k / 8 * 2], (int)(k % 2), bf16);
+    }
+    fake_wgmma(d, rows, b, turned, add, bf16);
+}
+inline void hr_emulated_wgmma(float (&d)[8][4], const char *a, const char *b, bool turned, bool add,
+                              bool bf16) {
+    const unsigned first = threadIdx.x / 32 % 4 * 16 + fake_lane() / 4;
+    float rows[2][16];
+    for (unsigned i = 0; i < 32; i++) {
+        rows[i / 16][i % 16] = fake_swizzled(a, first + i / 16 * 8, i % 16, bf16);
+    }
+    fake_wgmma(d, rows, b, turned, add, bf16);
+}
+
 // ---- how the driver calls a kernel: one pointer an argument ----
 
 template <size_t... I> struct fake_places {};

@@ -223,6 +223,10 @@ uint32_t hri_gpu_shared_bytes(const hri_gpu *gpu) {
     return (uint32_t)gpu->shared_max;
 }
 
+uint64_t hri_gpu_warpgroup_shared(const hri_gpu *gpu) {
+    return gpu->dev->major == 9 && gpu->dev->minor == 0 ? (uint64_t)gpu->shared_max : 0;
+}
+
 hr_status hri_gpu_fill(hri_gpu *gpu, hr_addr to, uint8_t value, uint64_t bytes) {
     hr_status status = hri_gpu_ready(gpu);
     if (status == HR_OK) {

@@ -16,6 +16,9 @@
 
 HRI_CU(attention);
 HRI_CU(attention_plain);
+HRI_CU(attention_delta);
+HRI_CU(attention_hopper);
+HRI_CU(attention_hopper_grad);
 HRI_CU(attention_flags);
 HRI_CU(attention_blind);
 
@@ -41,6 +44,9 @@ typedef struct extra {
     uint32_t node, pairs;
 } extra;
 
+/* How attention_hopper.cu gets its mask. */
+enum { NO_MASK, ONE_ROW, WHOLE_ROWS, ANY_ROWS };
+
 /* Of attention_blind.cu. */
 typedef struct blind {
     int64_t rows, queries, keys, o_batch, o_row, v_batch, v_row, mask_batch, mask_head, mask_row;
@@ -53,7 +59,10 @@ typedef struct cut {
     int64_t query_rows, grad_rows;                     /* of a block, forward and backward */
     uint32_t forward_bytes, queries_bytes, keys_bytes; /* shared memory */
     int64_t delta_rows;                                /* of a block */
-    char defines[160];
+    uint32_t threads;
+    int hopper;
+    const hri_gpu_source *delta_source;
+    char defines[160], delta_defines[32];
     shape shape;
     extra extra;
 } cut;
@@ -61,6 +70,13 @@ typedef struct cut {
 static int on_tensor_cores(const hri_attention *a) {
     return (!a->extra.on || a->scale > 0.0f) && a->type != HR_TYPE_F32 && a->depth % 8 == 0 &&
            a->depth > 0 && a->depth <= DEPTH_MOST;
+}
+
+/* A block of attention_delta has eight threads a row. */
+static void delta_of_eights(cut *c, const hri_attention *a) {
+    c->delta_source = &hri_cu_attention_delta;
+    c->delta_rows = THREADS / 8;
+    snprintf(c->delta_defines, sizeof c->delta_defines, "-DELEM=%s", hri_gpu_type(a->type));
 }
 
 static void cut_tensor(cut *c, const hri_attention *a, int backward) {
@@ -71,7 +87,8 @@ static void cut_tensor(cut *c, const hri_attention *a, int backward) {
     c->source = &hri_cu_attention;
     c->query_rows = bq;
     c->grad_rows = bm;
-    c->delta_rows = THREADS / 8;
+    delta_of_eights(c, a);
+    c->threads = THREADS;
     c->forward_bytes = (uint32_t)((bq + 4 * bk) * pitch * 2);
     c->queries_bytes = (uint32_t)((2 * bm + 4 * bg) * pitch * 2);
     c->keys_bytes = c->queries_bytes + (uint32_t)(4 * bg) * (uint32_t)sizeof(float);
@@ -88,6 +105,8 @@ static void cut_plain(cut *c, const hri_attention *a, int backward) {
     c->source = &hri_cu_attention_plain;
     c->query_rows = c->grad_rows = rows;
     c->delta_rows = THREADS / 32;
+    c->delta_source = NULL;
+    c->threads = THREADS;
     c->forward_bytes = 3 * tile + scores;
     c->queries_bytes = 4 * tile + scores;
     c->keys_bytes = 4 * tile + 2 * scores;
@@ -95,14 +114,64 @@ static void cut_plain(cut *c, const hri_attention *a, int backward) {
              hri_gpu_type(a->type), rows, (int)held, a->causal, backward);
 }
 
+/* ---- on Hopper ---- */
+
+static int mask_kind(const hri_attention *a, hr_addr mask) {
+    const hri_attention_extra *x = &a->extra;
+    return !mask                                                                        ? NO_MASK
+           : !x->mask_row                                                               ? ONE_ROW
+           : mask % 16 == 0 && a->keys * (int64_t)hr_type_bytes(x->mask_type) % 16 == 0 ? WHOLE_ROWS
+                                                                                        : ANY_ROWS;
+}
+
+/* Shared memory of a block with `own` rows `mine` times; the kernels have the same sums. */
+static uint64_t hopper_bytes(const hri_attention *a, int dp, int own, int mine, int kind,
+                             int64_t steps) {
+    const uint64_t width = hr_type_bytes(a->extra.mask_type);
+    const uint64_t tile = kind == WHOLE_ROWS ? (uint64_t)own * 64 * width : 0;
+    return 1024 + (uint64_t)mine * (uint64_t)(own * dp * 2) +
+           3 * (2 * 64 * (uint64_t)dp * 2 + tile) + (mine > 1 ? 3 * 2 * 64 * sizeof(float) : 0) +
+           (uint64_t)steps * 4;
+}
+
+/* HR_E_UNSUPPORTED: the kernels for other GPUs do it. */
+static hr_status cut_hopper(cut *c, const hri_attention *a, int back, hr_addr mask,
+                            uint64_t shared) {
+    const int dp = a->depth <= 64 ? 64 : 128, groups = !back && dp == 64 ? 3 : 2;
+    const int own = 64 * groups, mine = back ? 2 : 1;
+    const int64_t keys = hri_gpu_up(a->keys, 64), queries = hri_gpu_up(a->queries, 64) * a->group;
+    const int64_t steps = back && queries > keys ? queries : keys;
+    int kind = mask_kind(a, mask);
+    if (kind == WHOLE_ROWS && hopper_bytes(a, dp, own, mine, kind, steps) > shared) {
+        kind = ANY_ROWS;
+    }
+    const uint64_t bytes = hopper_bytes(a, dp, own, mine, kind, steps);
+    if (bytes > shared) {
+        return HR_E_UNSUPPORTED;
+    }
+    delta_of_eights(c, a);
+    c->hopper = 1;
+    c->source = back ? &hri_cu_attention_hopper_grad : &hri_cu_attention_hopper;
+    c->threads = (uint32_t)(128 * groups);
+    c->query_rows = c->grad_rows = own;
+    c->forward_bytes = c->queries_bytes = c->keys_bytes = (uint32_t)bytes;
+    snprintf(c->defines, sizeof c->defines,
+             "-DELEM=%s -DMELEM=%s -DDP=%d -DCAUSAL=%d -DBACKWARD=%d -DWGS=%d -DBLOCKS=1 -DMASK=%d",
+             hri_gpu_type(a->type), hri_gpu_type(mask ? a->extra.mask_type : a->type), dp,
+             a->causal != 0, back, groups, kind);
+    return HR_OK;
+}
+
 static void cut_mask(cut *c, const hri_attention *a, hr_addr mask) {
     const hri_attention_extra *x = &a->extra;
     const size_t used = strlen(c->defines);
     const int64_t across = hri_gpu_up(a->keys, FLAG_TILE);
     const int64_t along = hri_gpu_up(x->mask_rows, FLAG_TILE);
-    snprintf(c->defines + used, sizeof c->defines - used,
-             " -DMASKED=1 -DMELEM=%s -DMROWS=%d -DDROP=%d", hri_gpu_type(x->mask_type),
-             x->mask_row != 0, x->drop > 0.0f);
+    if (!c->hopper) {
+        snprintf(c->defines + used, sizeof c->defines - used,
+                 " -DMASKED=1 -DMELEM=%s -DMROWS=%d -DDROP=%d", hri_gpu_type(x->mask_type),
+                 x->mask_row != 0, x->drop > 0.0f);
+    }
     c->extra = (extra){.mask_batch = x->mask_batch,
                        .mask_head = x->mask_head,
                        .mask_row = x->mask_row,
@@ -115,11 +184,22 @@ static void cut_mask(cut *c, const hri_attention *a, hr_addr mask) {
                        .pairs = a->keys % 2 == 0 && mask % 8 == 0};
 }
 
-static hr_status cut_init(cut *c, const hri_attention *a, int backward, hr_addr mask) {
+/* Dropout has its draws in attention.cu alone. */
+static int on_hopper(const hri_attention *a, hri_gpu *gpu) {
+    return on_tensor_cores(a) && !(a->extra.on && a->extra.drop > 0.0f) &&
+           (a->extra.on || a->group > 1) && hri_gpu_warpgroup_shared(gpu) > 0;
+}
+
+static hr_status cut_init(cut *c, const hri_attention *a, hri_gpu *gpu, int backward,
+                          hr_addr mask) {
     if (!on_tensor_cores(a) && a->depth > PLAIN_DEPTH_MOST) {
         return HR_E_UNSUPPORTED;
     }
-    if (on_tensor_cores(a)) {
+    *c = (cut){0};
+    if (on_hopper(a, gpu) &&
+        cut_hopper(c, a, backward, mask, hri_gpu_warpgroup_shared(gpu)) == HR_OK) {
+        /* all is said */
+    } else if (on_tensor_cores(a)) {
         cut_tensor(c, a, backward);
     } else {
         cut_plain(c, a, backward);
@@ -204,8 +284,9 @@ static int64_t flag_count(const hri_attention *a) {
 }
 
 /* What cuDNN is not asked for: it has draws of its own for dropout, and attention_masked alone knows a negative scale's mask. */
-static int own_alone(const hri_attention *a) {
-    return a->group > 1 || (a->extra.on && (a->extra.drop > 0.0f || a->scale <= 0.0f));
+static int own_alone(const hri_attention *a, hri_gpu *gpu) {
+    return a->group > 1 || (a->extra.on && (a->extra.drop > 0.0f || a->scale <= 0.0f)) ||
+           (has_mask(a) && on_hopper(a, gpu));
 }
 
 uint64_t hri_attention_cuda_workspace(const hri_attention *a, hri_gpu *gpu, int backward) {
@@ -213,7 +294,7 @@ uint64_t hri_attention_cuda_workspace(const hri_attention *a, hri_gpu *gpu, int 
     const uint64_t own = delta_bytes(a, backward) + (uint64_t)flag_count(a);
     char key[128];
     uint64_t library = 0;
-    if (own_alone(a)) {
+    if (own_alone(a, gpu)) {
         return own;
     }
     return hri_gpu_attention_workspace(gpu, &x, &library) == HR_OK && library > own &&
@@ -288,7 +369,7 @@ static hr_status forward(const hri_attention *a, const hri_gpu_call *c,
     cut k;
     hr_addr control = c->control, flags = 0;
     hr_addr q = at->q, key = at->k, v = at->v, o = at->o, lse = at->stats;
-    hr_status status = cut_init(&k, a, 0, mask);
+    hr_status status = cut_init(&k, a, c->gpu, 0, mask);
     if (status == HR_OK) {
         status = look_at_mask(a, c, 0, mask, &flags);
     }
@@ -297,7 +378,7 @@ static hr_status forward(const hri_attention *a, const hri_gpu_call *c,
     }
     const hri_gpu_grid grid = {
         .x = (uint32_t)(a->batch * a->heads * hri_gpu_up(a->queries, k.query_rows)),
-        .threads = THREADS,
+        .threads = k.threads,
         .shared_bytes = k.forward_bytes};
     return hri_gpu_launch(
         c->gpu, k.source, k.defines, "attention_forward", &grid,
@@ -313,7 +394,7 @@ static hr_status backward(const hri_attention *a, const hri_gpu_call *c,
     hr_addr dq = at->dq, dk = at->dk, dv = at->dv, delta = c->workspace;
     const int64_t heads = a->batch * a->heads;
     int64_t rows = heads * a->queries;
-    hr_status status = cut_init(&k, a, 1, mask);
+    hr_status status = cut_init(&k, a, c->gpu, 1, mask);
     if (status == HR_OK) {
         status = look_at_mask(a, c, 1, mask, &flags);
     }
@@ -322,14 +403,15 @@ static hr_status backward(const hri_attention *a, const hri_gpu_call *c,
     }
     const hri_gpu_grid deltas = {.x = (uint32_t)hri_gpu_up(rows, k.delta_rows), .threads = THREADS};
     const hri_gpu_grid queries = {.x = (uint32_t)(heads * hri_gpu_up(a->queries, k.grad_rows)),
-                                  .threads = THREADS,
+                                  .threads = k.threads,
                                   .shared_bytes = k.queries_bytes};
     const hri_gpu_grid keys = {.x = (uint32_t)(heads / a->group * hri_gpu_up(a->keys, k.grad_rows)),
-                               .threads = THREADS,
+                               .threads = k.threads,
                                .shared_bytes = k.keys_bytes};
     if (a->queries > 0) {
-        status = hri_gpu_launch(c->gpu, k.source, k.defines, "attention_delta", &deltas,
-                                HRI_GPU_ARGS(&o, &dout, &delta, &rows, &k.shape));
+        status = hri_gpu_launch(c->gpu, k.delta_source ? k.delta_source : k.source,
+                                k.delta_source ? k.delta_defines : k.defines, "attention_delta",
+                                &deltas, HRI_GPU_ARGS(&o, &dout, &delta, &rows, &k.shape));
     }
     if (status == HR_OK && a->queries > 0) {
         status = hri_gpu_launch(c->gpu, k.source, k.defines, "attention_grad_queries", &queries,
@@ -393,7 +475,7 @@ hr_status hri_attention_cuda(const hri_attention *a, const hri_gpu_call *c, cons
     if (a->batch * a->heads * a->queries == 0) {
         return HR_OK;
     }
-    return own_alone(a) ? forward(a, c, &at, mask) : run_best(a, c, &at, 0);
+    return own_alone(a, c->gpu) ? forward(a, c, &at, mask) : run_best(a, c, &at, 0);
 }
 
 hr_status hri_attention_grad_cuda(const hri_attention *a, const hri_gpu_call *c,
@@ -412,5 +494,5 @@ hr_status hri_attention_grad_cuda(const hri_attention *a, const hri_gpu_call *c,
     if (a->batch * a->heads * a->depth == 0) {
         return HR_OK;
     }
-    return own_alone(a) ? backward(a, c, &at, mask) : run_best(a, c, &at, 1);
+    return own_alone(a, c->gpu) ? backward(a, c, &at, mask) : run_best(a, c, &at, 1);
 }

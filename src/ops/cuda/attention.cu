@@ -537,31 +537,6 @@ HR_KERNEL __launch_bounds__(THREADS) attention_forward(const ELEM *q, const ELEM
 
 // ---- backward ----
 
-// delta (B, H, T) = rowsum(o do): a group of eight threads a row.
-HR_KERNEL __launch_bounds__(THREADS)
-    attention_delta(const ELEM *o, const ELEM *dout, float *delta, hr_i64 rows, shape a) {
-    const hr_i64 r = (hr_i64)blockIdx.x * (THREADS / 8) + threadIdx.x / 8; // (b, t, h): as o lies
-    float sum = 0.0f;
-    if (r < rows) {
-        for (int c = threadIdx.x % 8 * 8; c < a.depth; c += 64) {
-            float x[8], y[8];
-            hr_load_pack<ELEM, 8>(o + r * a.depth + c, x);
-            hr_load_pack<ELEM, 8>(dout + r * a.depth + c, y);
-#pragma unroll
-            for (int j = 0; j < 8; j++) {
-                sum = fmaf(x[j], y[j], sum);
-            }
-        }
-    }
-    sum += __shfl_xor_sync(0xffffffffu, sum, 4);
-    sum += __shfl_xor_sync(0xffffffffu, sum, 2);
-    sum += __shfl_xor_sync(0xffffffffu, sum, 1);
-    if (r < rows && threadIdx.x % 8 == 0) {
-        const hr_i64 h = r % a.heads, t = r / a.heads % a.queries, b = r / a.heads / a.queries;
-        delta[(b * a.heads + h) * a.queries + t] = sum;
-    }
-}
-
 // The fragments of own rows, all of them or one step's.
 template <bool HELD> struct own_rows {
     hr_u32 f[MG][HELD ? STEPS : 1][4];
