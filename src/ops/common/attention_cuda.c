@@ -137,7 +137,9 @@ static uint64_t hopper_bytes(const hri_attention *a, int dp, int own, int mine, 
 /* HR_E_UNSUPPORTED: the kernels for other GPUs do it. */
 static hr_status cut_hopper(cut *c, const hri_attention *a, int back, hr_addr mask,
                             uint64_t shared) {
-    const int dp = a->depth <= 64 ? 64 : 128, groups = !back && dp == 64 ? 3 : 2;
+    const int dp = a->depth <= 64 ? 64 : 128;
+    /* As many warpgroups as registers allow, in blocks that wait for each other little. */
+    const int groups = back ? 1 : 2, blocks = back ? (dp == 64 ? 3 : 2) : (dp == 64 ? 2 : 1);
     const int own = 64 * groups, mine = back ? 2 : 1;
     const int64_t keys = hri_gpu_up(a->keys, 64), queries = hri_gpu_up(a->queries, 64) * a->group;
     const int64_t steps = back && queries > keys ? queries : keys;
@@ -155,10 +157,11 @@ static hr_status cut_hopper(cut *c, const hri_attention *a, int back, hr_addr ma
     c->threads = (uint32_t)(128 * groups);
     c->query_rows = c->grad_rows = own;
     c->forward_bytes = c->queries_bytes = c->keys_bytes = (uint32_t)bytes;
-    snprintf(c->defines, sizeof c->defines,
-             "-DELEM=%s -DMELEM=%s -DDP=%d -DCAUSAL=%d -DBACKWARD=%d -DWGS=%d -DBLOCKS=1 -DMASK=%d",
-             hri_gpu_type(a->type), hri_gpu_type(mask ? a->extra.mask_type : a->type), dp,
-             a->causal != 0, back, groups, kind);
+    snprintf(
+        c->defines, sizeof c->defines,
+        "-DELEM=%s -DMELEM=%s -DDP=%d -DCAUSAL=%d -DBACKWARD=%d -DWGS=%d -DBLOCKS=%d -DMASK=%d",
+        hri_gpu_type(a->type), hri_gpu_type(mask ? a->extra.mask_type : a->type), dp,
+        a->causal != 0, back, groups, blocks, kind);
     return HR_OK;
 }
 

@@ -105,15 +105,13 @@ HR_KERNEL __launch_bounds__(THREADS, BLOCKS)
     hr_async_wait<1>();
     shown();
     __syncthreads();
-    own_rows<true> own;
-    own.init(qs);
     float s[8][4], out[PANELS][8][4];
     float most[2] = {none(), none()}, sum[2] = {0.0f, 0.0f}, keep[2];
     hr_u32 p[4][4];
     clear(out);
     if (j < steps) {
         products_begin();
-        own.times(s, stages);
+        times(s, qs, stages);
         products_end();
         products_wait<0>();
         pinned(s);
@@ -132,7 +130,7 @@ HR_KERNEL __launch_bounds__(THREADS, BLOCKS)
         const int later = following(words, next + 1, steps);
         fetch_keys(later, after == STAGES - 1 ? 0 : after + 1);
         products_begin();
-        own.times(s, stage);
+        times(s, qs, stage);
         products_end();
         add_rows(out, p, values);
         products_end();
@@ -177,6 +175,7 @@ HR_KERNEL __launch_bounds__(THREADS, BLOCKS)
             lse[head * a.queries + row] = blind ? -none() : most[half] * a.scale + logf(l);
         }
     }
+    __syncthreads(); // all are done with q
     put_rows(o + b * a.o_batch + h * a.depth, a.o_row, q0, a.queries, a.depth, qs, out, by[0],
              by[1]);
 }

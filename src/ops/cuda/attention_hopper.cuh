@@ -27,8 +27,7 @@ enum {
     STAGES = 3,
     PANELS = DP / 64,
     STEPS = DP / 16,
-    HELD = !BACKWARD || DP == 64, // whether left operands stay in registers
-    SIDE = TILE * DP * 2,         // bytes of a tile of k or v, or backward of q or do
+    SIDE = TILE * DP * 2, // bytes of a tile of k or v, or backward of q or do
     MASKED_BYTES = MASK == 2 ? OWN * TILE * (int)sizeof(MELEM) : 0,
     STAGE = 2 * SIDE + MASKED_BYTES,
     MINE = OWN * DP * 2 // bytes of the block's own rows
@@ -59,10 +58,10 @@ HR_INLINE float none() {
 // ---- products of a warpgroup ----
 
 #ifndef HRI_EMULATED
-HR_INLINE hr_u64
-described(const void *at) { // pieces swizzled over 128 bytes, 1,024 from eight rows to the next
-    const hr_u32 place = (hr_u32)__cvta_generic_to_shared(at);
-    return (hr_u64)(place >> 4) | 1ull << 16 | 64ull << 32 | 1ull << 62;
+// Pieces swizzled over 128 bytes, 1,024 from eight rows to the next; `on` bytes behind `at`.
+HR_INLINE hr_u64 described(const char *at, int on) {
+    const hr_u32 place = ((hr_u32)__cvta_generic_to_shared(at) >> 4 | 0x10000u) + (hr_u32)(on / 16);
+    return 0x40000040ull << 32 | place;
 }
 #define FOUR(N)     "+f"(d[N][0]), "+f"(d[N][1]), "+f"(d[N][2]), "+f"(d[N][3])
 #define ALL_RESULTS FOUR(0), FOUR(1), FOUR(2), FOUR(3), FOUR(4), FOUR(5), FOUR(6), FOUR(7)
@@ -74,13 +73,13 @@ described(const void *at) { // pieces swizzled over 128 bytes, 1,024 from eight 
     asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %37, 0;\n" WGMMA(                               \
                      T) ", {%32,%33,%34,%35}, %36, p, 1, 1, %38;\n}"                               \
                  : ALL_RESULTS                                                                     \
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(described(b)), "r"(add),        \
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(described(b, b_on)), "r"(add),  \
                    "n"(TURNED))
 #define BY_MEMORY(T)                                                                               \
     asm volatile(                                                                                  \
         "{\n.reg .pred p;\nsetp.ne.b32 p, %34, 0;\n" WGMMA(T) ", %32, %33, p, 1, 1, 0, 0;\n}"      \
         : ALL_RESULTS                                                                              \
-        : "l"(described(a)), "l"(described(b)), "r"(add))
+        : "l"(described(a, a_on)), "l"(described(b, b_on)), "r"(add))
 #endif
 
 HR_INLINE bool is_bf16(hr_bf16) {
@@ -92,9 +91,9 @@ HR_INLINE bool is_bf16(hr_f16) {
 
 // d (64, 64) [+]= a (64, 16) b: 64 rows of 16 columns of b, turned: 16 rows of 64.
 template <int TURNED>
-HR_INLINE void product(float (&d)[8][4], const hr_u32 (&a)[4], const char *b, int add) {
+HR_INLINE void product(float (&d)[8][4], const hr_u32 (&a)[4], const char *b, int b_on, int add) {
 #ifdef HRI_EMULATED
-    hr_emulated_wgmma(d, a, b, TURNED, add, is_bf16(ELEM()));
+    hr_emulated_wgmma(d, a, b + b_on, TURNED, add, is_bf16(ELEM()));
 #elif defined(__CUDA_ARCH_FEAT_SM90_ALL)
     if (is_bf16(ELEM())) {
         BY_REGISTERS("bf16");
@@ -104,9 +103,10 @@ HR_INLINE void product(float (&d)[8][4], const hr_u32 (&a)[4], const char *b, in
 #endif
 }
 // The same with a in shared memory.
-HR_INLINE void product(float (&d)[8][4], const char *a, const char *b, int add) {
+HR_INLINE void product(float (&d)[8][4], const char *a, int a_on, const char *b, int b_on,
+                       int add) {
 #ifdef HRI_EMULATED
-    hr_emulated_wgmma(d, a, b, 0, add, is_bf16(ELEM()));
+    hr_emulated_wgmma(d, a + a_on, b + b_on, 0, add, is_bf16(ELEM()));
 #elif defined(__CUDA_ARCH_FEAT_SM90_ALL)
     if (is_bf16(ELEM())) {
         BY_MEMORY("bf16");
@@ -180,44 +180,38 @@ HR_INLINE void async_word(float *to, const float *from, bool there) {
 template <int ROWS>
 HR_INLINE void fetch(char *to, const ELEM *from, hr_i64 stride, hr_i64 first, hr_i64 end,
                      hr_i32 depth) {
+    enum {
+        PIECES = DP / 8,
+        HOP = THREADS / PIECES
+    }; // threads side by side, rows from one turn to the next
+    const int c = threadIdx.x % PIECES, r = threadIdx.x / PIECES, step = (int)stride;
+    const ELEM *at = from + (hr_i64)r * step + c * 8 + (hr_i64)(int)first * step;
+    to += c / 8 * (ROWS * 128);
+    if (depth == DP && end - first >= ROWS && ROWS % HOP == 0) {
 #pragma unroll
-    for (int i = threadIdx.x; i < ROWS * (DP / 8); i += THREADS) {
-        const int row = i / (DP / 8), c = i % (DP / 8);
+        for (int i = 0; i < ROWS; i += HOP) {
+            hr_async_copy(to + spot(r + i, c % 8), at, 16u);
+            at += (hr_i64)HOP * step;
+        }
+        return;
+    }
+    for (int row = r; row < ROWS; row += HOP) {
         const bool there = first + row < end && c * 8 < depth;
-        hr_async_copy(to + c / 8 * (ROWS * 128) + spot(row, c % 8),
-                      from + (there ? (first + row) * stride + c * 8 : 0), there ? 16u : 0u);
+        hr_async_copy(to + spot(row, c % 8), there ? at : from, there ? 16u : 0u);
+        at += (hr_i64)HOP * step;
     }
 }
 
-// A left operand: the 64 rows of this warpgroup, in registers or where they lie.
-template <bool IN_REGISTERS> struct own_rows {
-    hr_u32 f[IN_REGISTERS ? STEPS : 1][4];
-    const char *at;
-
-    HR_INLINE void init(const char *tile) {
-        const int lane = threadIdx.x & 31, row = threadIdx.x / 32 * 16 + lane % 16;
-        at = tile + threadIdx.x / 128 * (64 * 128);
-        if (IN_REGISTERS) {
+// s = 64 rows of this warpgroup times those of a tile, turned.  Both lie in shared memory: what ptxas 13.0 does to left operands that
+// stay in registers over a loop with others is wrong (it gives the same registers to both).
+HR_INLINE void times(float (&s)[8][4], const char *own, const char *tile) {
+    own += threadIdx.x / 128 * (64 * 128);
 #pragma unroll
-            for (int t = 0; t < STEPS; t++) {
-                hr_ldmatrix(f[IN_REGISTERS ? t : 0],
-                            tile + t / 4 * (OWN * 128) + spot(row, t % 4 * 2 + lane / 16));
-            }
-        }
+    for (int t = 0; t < STEPS; t++) {
+        product(s, own, t / 4 * (OWN * 128) + t % 4 * 32, tile, t / 4 * (TILE * 128) + t % 4 * 32,
+                t > 0);
     }
-    // s = own rows times those of a tile, turned.
-    HR_INLINE void times(float (&s)[8][4], const char *tile) const {
-#pragma unroll
-        for (int t = 0; t < STEPS; t++) {
-            const char *b = tile + t / 4 * (TILE * 128) + t % 4 * 32;
-            if (IN_REGISTERS) {
-                product<0>(s, f[IN_REGISTERS ? t : 0], b, t > 0);
-            } else {
-                product(s, at + t / 4 * (OWN * 128) + t % 4 * 32, b, t > 0);
-            }
-        }
-    }
-};
+}
 
 // A result as a left operand of 64 columns.
 HR_INLINE void pack(hr_u32 (&a)[4][4], const float (&s)[8][4]) {
@@ -235,7 +229,7 @@ HR_INLINE void add_rows(float (&out)[PANELS][8][4], const hr_u32 (&a)[4][4], con
     for (int t = 0; t < 4; t++) {
 #pragma unroll
         for (int p = 0; p < PANELS; p++) {
-            product<1>(out[p], a[t], tile + p * (TILE * 128) + t * 2048, 1);
+            product<1>(out[p], a[t], tile, p * (TILE * 128) + t * 2048, 1);
         }
     }
 }
@@ -319,14 +313,22 @@ struct head_mask {
     template <int ROWS, int COLUMNS>
     HR_INLINE void fetch_tile(char *to, hr_i64 q0, hr_i64 k0) const {
         enum { EACH = 16 / sizeof(MELEM), PIECES = COLUMNS / EACH };
-        if (MASK == 2) {
+        enum { HOP = THREADS / PIECES };
+        const int c = threadIdx.x % PIECES, r = threadIdx.x / PIECES, step = (int)row;
+        const MELEM *from = at + (hr_i64)r * step + c * EACH + (hr_i64)(int)q0 * step + k0;
+        to += c / 8 * (ROWS * 128);
+        if (k0 + COLUMNS <= keys && q0 + ROWS <= queries && ROWS % HOP == 0) {
 #pragma unroll
-            for (int i = threadIdx.x; i < ROWS * PIECES; i += THREADS) {
-                const int r = i / PIECES, c = i % PIECES;
-                const bool there = q0 + r < queries && k0 + c * EACH < keys;
-                hr_async_copy(to + c / 8 * (ROWS * 128) + spot(r, c % 8),
-                              at + (there ? (q0 + r) * row + k0 + c * EACH : 0), there ? 16u : 0u);
+            for (int i = 0; i < ROWS; i += HOP) {
+                hr_async_copy(to + spot(r + i, c % 8), from, 16u);
+                from += (hr_i64)HOP * step;
             }
+            return;
+        }
+        for (int i = r; i < ROWS; i += HOP) {
+            const bool there = q0 + i < queries && k0 + c * EACH < keys;
+            hr_async_copy(to + spot(i, c % 8), there ? from : at, there ? 16u : 0u);
+            from += (hr_i64)HOP * step;
         }
     }
 };

@@ -63,9 +63,6 @@ HR_KERNEL __launch_bounds__(THREADS, BLOCKS)
     hr_async_wait<1>();
     shown();
     __syncthreads();
-    own_rows<HELD> own_q, own_d;
-    own_q.init(qs);
-    own_d.init(ds);
     float out[PANELS][8][4];
     clear(out);
     while (j < steps) {
@@ -76,9 +73,9 @@ HR_KERNEL __launch_bounds__(THREADS, BLOCKS)
         hr_u32 f[4][4];
         fetch_keys(later, after == STAGES - 1 ? 0 : after + 1);
         products_begin();
-        own_q.times(s, stage);
+        times(s, qs, stage);
         products_end();
-        own_d.times(dp, stage + SIDE);
+        times(dp, ds, stage + SIDE);
         products_end();
         products_wait<1>();
         pinned(s);
@@ -115,7 +112,7 @@ HR_KERNEL __launch_bounds__(THREADS, BLOCKS)
 }
 
 // dk and dv of a block's keys, over the queries that see them; scores are turned: rows are keys.
-HR_KERNEL __launch_bounds__(THREADS, BLOCKS)
+HR_KERNEL __launch_bounds__(THREADS, BLOCKS > 2 ? 2 : BLOCKS)
     attention_grad_keys(const ELEM *q, const ELEM *k, const ELEM *v, const ELEM *dout,
                         const float *lse, const float *delta, ELEM *dk, ELEM *dv, shape a,
                         const MELEM *mask, const hr_u8 *flags, const hr_control *control, extra e) {
@@ -180,9 +177,6 @@ HR_KERNEL __launch_bounds__(THREADS, BLOCKS)
     hr_async_wait<1>();
     shown();
     __syncthreads();
-    own_rows<HELD> own_k, own_v;
-    own_k.init(ks);
-    own_v.init(vs);
     float out_k[PANELS][8][4], out_v[PANELS][8][4];
     clear(out_k);
     clear(out_v);
@@ -196,9 +190,9 @@ HR_KERNEL __launch_bounds__(THREADS, BLOCKS)
         hr_u32 f[4][4], g[4][4];
         fetch_queries(later, after == STAGES - 1 ? 0 : after + 1);
         products_begin();
-        own_k.times(s, stage);
+        times(s, ks, stage);
         products_end();
-        own_v.times(dp, stage + SIDE);
+        times(dp, vs, stage + SIDE);
         products_end();
         products_wait<1>();
         pinned(s);
