@@ -1,6 +1,6 @@
 # headroom_embed(OUT GLOB...): every file NAME.cu becomes `const hri_gpu_source hri_cu_NAME` in gen/cu_NAME.c, after the
-# text of the prelude, and of NAME.cuh (without _grad) where there is one; OUT gets the list of those files.  Kernels are text in the library: the machine that runs them
-# compiles them.
+# text of the prelude, and of NAME.cuh (without _grad) where there is one; OUT gets the list of those files.  Kernels are
+# text in the library: the machine that runs them compiles them.
 function(headroom_embed out)
   file(GLOB files CONFIGURE_DEPENDS ${ARGN})
   set(prelude ${CMAKE_CURRENT_SOURCE_DIR}/src/ops/cuda/prelude.cuh)

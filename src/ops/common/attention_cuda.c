@@ -4,6 +4,8 @@
  * src/ops/cuda/attention_plain.cu for the rest, up to a depth of 2,048.  Backward is three launches: delta, then dq by
  * tiles of queries, then dk and dv by tiles of keys.  Their work space is delta, (B, H, T) f32.
  *
+ * With a mask, and without dropout, a Hopper has src/ops/cuda/attention_hopper.cu and attention_hopper_grad.cu instead of attention.cu.
+ *
  * A mask is looked at first (src/ops/cuda/attention_flags.cu): one byte for each 32 by 32 of it, in the work space, says whether
  * anything is seen and whether anything is added.  What the mask hides whole is neither fetched nor computed, and where it adds
  * nothing it is not read again.  cuDNN takes masks as they are, with scores held at LOW; what it makes of queries that see nothing
@@ -66,6 +68,10 @@ typedef struct cut {
     shape shape;
     extra extra;
 } cut;
+
+static uint8_t has_mask(const hri_attention *a) {
+    return a->extra.on && a->extra.mask_samples * a->extra.mask_heads * a->extra.mask_rows > 0;
+}
 
 static int on_tensor_cores(const hri_attention *a) {
     return (!a->extra.on || a->scale > 0.0f) && a->type != HR_TYPE_F32 && a->depth % 8 == 0 &&
@@ -138,12 +144,13 @@ static uint64_t hopper_bytes(const hri_attention *a, int dp, int own, int mine, 
 static hr_status cut_hopper(cut *c, const hri_attention *a, int back, hr_addr mask,
                             uint64_t shared) {
     const int dp = a->depth <= 64 ? 64 : 128;
-    /* As many warpgroups as registers allow, in blocks that wait for each other little. */
-    const int groups = back ? 1 : 2, blocks = back ? (dp == 64 ? 3 : 2) : (dp == 64 ? 2 : 1);
+    int kind = mask_kind(a, mask);
+    /* Blocks of one warpgroup wait for nobody, larger ones read less: as measured on an H200. */
+    const int groups = !back && (dp == 128 || kind == ONE_ROW) ? 2 : 1;
+    const int blocks = (dp == 128 ? 2 : back ? 3 : 4) / groups;
     const int own = 64 * groups, mine = back ? 2 : 1;
     const int64_t keys = hri_gpu_up(a->keys, 64), queries = hri_gpu_up(a->queries, 64) * a->group;
     const int64_t steps = back && queries > keys ? queries : keys;
-    int kind = mask_kind(a, mask);
     if (kind == WHOLE_ROWS && hopper_bytes(a, dp, own, mine, kind, steps) > shared) {
         kind = ANY_ROWS;
     }
@@ -187,10 +194,10 @@ static void cut_mask(cut *c, const hri_attention *a, hr_addr mask) {
                        .pairs = a->keys % 2 == 0 && mask % 8 == 0};
 }
 
-/* Dropout has its draws in attention.cu alone. */
+/* Dropout has its draws in attention.cu alone, and what has no mask is no slower there. */
 static int on_hopper(const hri_attention *a, hri_gpu *gpu) {
-    return on_tensor_cores(a) && !(a->extra.on && a->extra.drop > 0.0f) &&
-           (a->extra.on || a->group > 1) && hri_gpu_warpgroup_shared(gpu) > 0;
+    return on_tensor_cores(a) && has_mask(a) && !(a->extra.drop > 0.0f) &&
+           hri_gpu_warpgroup_shared(gpu) > 0;
 }
 
 static hr_status cut_init(cut *c, const hri_attention *a, hri_gpu *gpu, int backward,
@@ -225,10 +232,6 @@ static hr_status cut_init(cut *c, const hri_attention *a, hri_gpu *gpu, int back
         cut_mask(c, a, mask);
     }
     return HR_OK;
-}
-
-static uint8_t has_mask(const hri_attention *a) {
-    return a->extra.on && a->extra.mask_samples * a->extra.mask_heads * a->extra.mask_rows > 0;
 }
 
 /* As cuDNN is asked for it (device/gpu.h). */
@@ -286,10 +289,12 @@ static int64_t flag_count(const hri_attention *a) {
            hri_gpu_up(a->keys, FLAG_TILE);
 }
 
-/* What cuDNN is not asked for: it has draws of its own for dropout, and attention_masked alone knows a negative scale's mask. */
-static int own_alone(const hri_attention *a, hri_gpu *gpu) {
+/* What cuDNN is not asked for: it has draws of its own for dropout, and attention_masked alone knows a negative scale's mask.  On
+ * Hopper, backward and up to 64 deep, ours are faster with masks, but for rows of f32. */
+static int own_alone(const hri_attention *a, hri_gpu *gpu, int back) {
     return a->group > 1 || (a->extra.on && (a->extra.drop > 0.0f || a->scale <= 0.0f)) ||
-           (has_mask(a) && on_hopper(a, gpu));
+           (back && a->depth <= 64 && on_hopper(a, gpu) &&
+            (!a->extra.mask_row || a->extra.mask_type != HR_TYPE_F32));
 }
 
 uint64_t hri_attention_cuda_workspace(const hri_attention *a, hri_gpu *gpu, int backward) {
@@ -297,7 +302,7 @@ uint64_t hri_attention_cuda_workspace(const hri_attention *a, hri_gpu *gpu, int 
     const uint64_t own = delta_bytes(a, backward) + (uint64_t)flag_count(a);
     char key[128];
     uint64_t library = 0;
-    if (own_alone(a, gpu)) {
+    if (own_alone(a, gpu, backward)) {
         return own;
     }
     return hri_gpu_attention_workspace(gpu, &x, &library) == HR_OK && library > own &&
@@ -478,7 +483,7 @@ hr_status hri_attention_cuda(const hri_attention *a, const hri_gpu_call *c, cons
     if (a->batch * a->heads * a->queries == 0) {
         return HR_OK;
     }
-    return own_alone(a, c->gpu) ? forward(a, c, &at, mask) : run_best(a, c, &at, 0);
+    return own_alone(a, c->gpu, 0) ? forward(a, c, &at, mask) : run_best(a, c, &at, 0);
 }
 
 hr_status hri_attention_grad_cuda(const hri_attention *a, const hri_gpu_call *c,
@@ -497,5 +502,5 @@ hr_status hri_attention_grad_cuda(const hri_attention *a, const hri_gpu_call *c,
     if (a->batch * a->heads * a->depth == 0) {
         return HR_OK;
     }
-    return own_alone(a, c->gpu) ? backward(a, c, &at, mask) : run_best(a, c, &at, 1);
+    return own_alone(a, c->gpu, 1) ? backward(a, c, &at, mask) : run_best(a, c, &at, 1);
 }
