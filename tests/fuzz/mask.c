@@ -1,4 +1,4 @@
-/* Masks: PNG files whose pixels are classes.  Whatever the bytes are: looking and decoding end with a status and, for bad data, a
+/* Masks: PNG and BMP files whose pixels are classes.  Whatever the bytes are: looking and decoding end with a status and, for bad data, a
  * sentence; what was decoded is a class or ignored; nothing stays held; 1 MiB is never exceeded. */
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +25,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static hri_mask_classes classes;
     hri_image_info info;
     hri_prose why = {{0}};
-    if (hri_image_probe(data, size, &info, &why) != HR_OK || info.format != HRI_IMAGE_PNG ||
+    if (hri_image_probe(data, size, &info, &why) != HR_OK ||
+        (info.format != HRI_IMAGE_PNG && info.format != HRI_IMAGE_BMP) ||
         (uint64_t)info.width * info.height > sizeof out) {
         return 0; /* larger ones would only take longer */
     }

@@ -124,18 +124,72 @@ static void fill(void *user, uint32_t y, uint32_t left, uint32_t width, uint8_t 
     }
 }
 
-hr_status hri_bmp_decode(const void *data, size_t bytes, const hri_view *view, hri_memory *memory,
-                         uint8_t *out, hri_prose *why) {
-    bitmap b;
-    const hr_status status = read_header(data, bytes, &b, why);
+/* All of it is there. */
+static hr_status open_bitmap(const void *data, size_t bytes, bitmap *b, hri_prose *why) {
+    const hr_status status = read_header(data, bytes, b, why);
     if (status != HR_OK) {
         return status == HR_E_EOF ? wrong(why, "the file is truncated") : status;
     }
-    const uint64_t at = word_at(b.data + 10), all = hri_bytes_mul(b.stride, b.height);
-    const uint64_t palette = (uint64_t)(b.palette - b.data) + (uint64_t)b.colours * b.entry_bytes;
+    const uint64_t at = word_at(b->data + 10), all = hri_bytes_mul(b->stride, b->height);
+    const uint64_t palette =
+        (uint64_t)(b->palette - b->data) + (uint64_t)b->colours * b->entry_bytes;
     if (at > bytes || all > bytes - at || palette > bytes) {
         return wrong(why, "the file is truncated");
     }
-    b.pixels = b.data + at;
-    return hri_image_feed(b.width, b.height, view, memory, out, fill, &b);
+    b->pixels = b->data + at;
+    return HR_OK;
+}
+
+hr_status hri_bmp_decode(const void *data, size_t bytes, const hri_view *view, hri_memory *memory,
+                         uint8_t *out, hri_prose *why) {
+    bitmap b;
+    const hr_status status = open_bitmap(data, bytes, &b, why);
+    return status == HR_OK ? hri_image_feed(b.width, b.height, view, memory, out, fill, &b)
+                           : status;
+}
+
+/* ---- pixels as they are ---- */
+
+static void describe(const bitmap *b, hri_png_rows *out) {
+    *out = (hri_png_rows){.width = b->width,
+                          .height = b->height,
+                          .kind = b->bits <= 8 ? HRI_PNG_INDEXED : HRI_PNG_COLOUR};
+    for (uint32_t i = 0; i < 256; i++) {
+        const uint8_t *c = b->palette + (size_t)i * b->entry_bytes;
+        out->palette[i] = i < b->colours
+                              ? (uint32_t)c[2] << 16 | (uint32_t)c[1] << 8 | (uint32_t)c[0]
+                              : i * 0x010101u;
+    }
+}
+
+static void fill_numbers(const bitmap *b, uint32_t y, uint8_t *to) {
+    const uint8_t *row = b->pixels + (b->from_above ? y : b->height - 1 - y) * b->stride;
+    const uint32_t each = 8 / b->bits;
+    for (uint32_t x = 0; x < b->width; x++) {
+        const uint32_t shift = (each - 1 - x % each) * b->bits;
+        to[x] = (uint8_t)((uint32_t)(row[x / each] >> shift) & ((1u << b->bits) - 1));
+    }
+}
+
+hr_status hri_bmp_each_row(const void *data, size_t bytes, hri_memory *memory, hri_png_row_fn *fn,
+                           void *user, hri_prose *why) {
+    bitmap b;
+    hri_png_rows of;
+    hri_buffer *row = NULL;
+    hr_status status = open_bitmap(data, bytes, &b, why);
+    status = status == HR_OK ? hri_memory_buffer(memory, (uint64_t)b.width * 3, &row) : status;
+    if (status != HR_OK) {
+        return status;
+    }
+    describe(&b, &of);
+    for (uint32_t y = 0; y < b.height && status == HR_OK; y++) {
+        if (of.kind == HRI_PNG_INDEXED) {
+            fill_numbers(&b, y, row->data);
+        } else {
+            fill(&b, y, 0, b.width, row->data);
+        }
+        status = fn(user, &of, y, row->data);
+    }
+    hri_buffer_unref(row);
+    return status;
 }

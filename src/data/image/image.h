@@ -108,6 +108,10 @@ typedef hr_status hri_png_row_fn(void *user, const hri_png_rows *of, uint32_t y,
 HR_MUST_CHECK hr_status hri_png_each_row(const void *data, size_t bytes, hri_memory *memory,
                                          hri_png_row_fn *fn, void *user, hri_prose *why);
 
+/* The same of a BMP: numbers of its palette where it has one, else colours. */
+HR_MUST_CHECK hr_status hri_bmp_each_row(const void *data, size_t bytes, hri_memory *memory,
+                                         hri_png_row_fn *fn, void *user, hri_prose *why);
+
 /* Writes a PNG of numbers with a palette (0xrrggbb), row by row: fn fills one row of `width` bytes. */
 typedef void hri_png_fill_fn(void *user, uint32_t y, uint8_t *row);
 HR_MUST_CHECK hr_status hri_png_write_indexed(const char *path, uint32_t width, uint32_t height,

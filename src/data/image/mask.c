@@ -74,10 +74,17 @@ static hr_status look_row(void *user, const hri_png_rows *of, uint32_t y, const 
     return HR_OK;
 }
 
+/* The rows of a mask in a format that keeps values as they are. */
+static hr_status each_row(const void *data, size_t bytes, hri_memory *memory, hri_png_row_fn *fn,
+                          void *user, hri_prose *why) {
+    const bool bmp = bytes >= 2 && !memcmp(data, "BM", 2);
+    return (bmp ? hri_bmp_each_row : hri_png_each_row)(data, bytes, memory, fn, user, why);
+}
+
 hr_status hri_mask_look(const void *data, size_t bytes, hri_memory *memory, hri_mask_seen *seen,
                         hri_prose *why) {
     looking k = {seen, why};
-    return hri_png_each_row(data, bytes, memory, look_row, &k, why);
+    return each_row(data, bytes, memory, look_row, &k, why);
 }
 
 /* ---- classes ---- */
@@ -337,5 +344,5 @@ static hr_status decode_row(void *user, const hri_png_rows *of, uint32_t y, cons
 hr_status hri_mask_decode(const void *data, size_t bytes, const hri_mask_classes *c,
                           hri_memory *memory, uint8_t *out, hri_prose *why) {
     decoding d = {.classes = c, .out = out, .why = why};
-    return hri_png_each_row(data, bytes, memory, decode_row, &d, why);
+    return each_row(data, bytes, memory, decode_row, &d, why);
 }

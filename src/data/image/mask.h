@@ -1,4 +1,4 @@
-/* Masks: a class for every pixel of an image, as a PNG.
+/* Masks: a class for every pixel of an image, as a PNG or a BMP, which keep values as they are.
  *
  *   ids       the value of a grey pixel, or the number of a palette's colour, is the class: 0, 1, 2 ...
  *   colours   each class has a colour
@@ -33,7 +33,7 @@ typedef struct hri_mask_seen {
     bool coloured; /* there was a pixel that is no grey */
 } hri_mask_seen;
 
-/* Adds what is in one mask.  HR_E_FORMAT: no PNG, or more colours than classes can be. */
+/* Adds what is in one mask.  HR_E_FORMAT: neither PNG nor BMP, or more colours than classes can be. */
 HR_MUST_CHECK hr_status hri_mask_look(const void *data, size_t bytes, hri_memory *memory,
                                       hri_mask_seen *seen, hri_prose *why);
 /* Classes from options and a look: names and colours are "a+b+c" and "ff0000+00ff00" (NULL: none), ignore is a value, a

@@ -1,5 +1,5 @@
 /* masks:images=DIR,masks=DIR  images with a class for every pixel.  The mask of DIR/a/1.jpg is the PNG of the same name in the
- * other folder, a/1.png (suffix=_mask: a/1_mask.png).  masks:DIR alone is DIR/images with DIR/masks.
+ * other folder, a/1.png (suffix=_mask: a/1_mask.png), or else the BMP, a/1.bmp.  A JPEG is refused: it changes values.  masks:DIR alone is DIR/images with DIR/masks.
  *
  * "image" is the file as it is (u8[n]: decode comes next); "label" is the mask as numbers of classes, u8[height,width], with 255
  * for pixels that are ignored, which decode turns into i32 of the size of the image, with -1 for them.
@@ -30,7 +30,7 @@ typedef struct options {
 static const hri_field fields[] = {
     {"images", "directory of images; alone: the directory with images/ and masks/",
      offsetof(options, images), HRI_FIELD_STRING, .metavar = "DIR"},
-    {"masks", "directory of masks: PNG files with the names of the images",
+    {"masks", "directory of masks: PNG or BMP files with the names of the images",
      offsetof(options, masks), HRI_FIELD_STRING, .metavar = "DIR"},
     {"suffix", "what follows the name of an image in that of its mask", offsetof(options, suffix),
      HRI_FIELD_STRING, "", .metavar = "TEXT"},
@@ -57,8 +57,8 @@ typedef struct own {
 
 /* ---- pairs ---- */
 
-/* The mask of image i; false when its path is too long. */
-static bool mask_path(const hri_stage *s, uint64_t i, char *path) {
+/* The path of the mask of image i with this end; false when it is too long. */
+static bool path_with(const hri_stage *s, uint64_t i, const char *end, char *path) {
     const own *w = s->own;
     const options *o = s->options;
     char name[PATH_SIZE];
@@ -68,8 +68,39 @@ static bool mask_path(const hri_stage *s, uint64_t i, char *path) {
         return false;
     }
     *dot = '\0';
-    const int used = snprintf(path, PATH_SIZE, "%s/%s%s.png", w->masks_dir, name, o->suffix);
+    const int used = snprintf(path, PATH_SIZE, "%s/%s%s%s", w->masks_dir, name, o->suffix, end);
     return used > 0 && used < PATH_SIZE;
+}
+
+/* The mask of image i: a PNG, or a BMP where there is one instead; false when its path is too long. */
+static bool mask_path(const hri_stage *s, uint64_t i, char *path) {
+    if (!path_with(s, i, ".png", path)) {
+        return false;
+    }
+    const size_t n = strlen(path);
+    if (access(path, F_OK) != 0) {
+        memcpy(path + n - 4, ".bmp", 4);
+        memcpy(path + n - 4, access(path, F_OK) == 0 ? ".bmp" : ".png", 4);
+    }
+    return true;
+}
+
+/* Why there is no mask: one that loses values is not taken. */
+static hr_status no_mask(const hri_stage *s, uint64_t i, const char *image, const char *path,
+                         hri_prose *why) {
+    static const char *const ends[] = {".jpg", ".jpeg", ".JPG"};
+    char other[PATH_SIZE];
+    for (size_t k = 0; k < sizeof ends / sizeof ends[0]; k++) {
+        if (path_with(s, i, ends[k], other) && access(other, F_OK) == 0) {
+            return hri_prose_set(why, HR_E_UNSUPPORTED,
+                                 "%s: a JPEG cannot be a mask, since its compression changes "
+                                 "values and colours; save masks as PNG or BMP",
+                                 other);
+        }
+    }
+    return hri_prose_set(why, HR_E_NOT_FOUND,
+                         "%s has no mask: there is no %s (suffix= is for other names)", image,
+                         path);
 }
 
 static void note_mask(own *w, uint64_t i, const struct stat *st) {
@@ -101,12 +132,8 @@ static hr_status find_masks(hri_stage *s, hri_prose *why) {
         }
         errno = EIO;
         if (HRI_FAULT(OPEN) || stat(path, &st) != 0) {
-            return errno == ENOENT
-                       ? hri_prose_set(why, HR_E_NOT_FOUND,
-                                       "%s has no mask: there is no %s (suffix= is for other "
-                                       "names)",
-                                       image, path)
-                       : hri_prose_set(why, HR_E_IO, "%s: %s", path, strerror(errno));
+            return errno == ENOENT ? no_mask(s, i, image, path, why)
+                                   : hri_prose_set(why, HR_E_IO, "%s: %s", path, strerror(errno));
         }
         note_mask(w, i, &st);
         if ((i + 1) % 16384 == 0) {
@@ -293,8 +320,8 @@ static hr_status emit_mask(const own *w, const char *path, const hri_buffer *fil
     hri_prose why = {{0}};
     void *data;
     hr_status status = hri_image_probe(file->data, bytes, &info, &why);
-    if (status != HR_OK || info.format != HRI_IMAGE_PNG) {
-        return hri_emit_fail(emit, HR_E_FORMAT, "its mask %s is not a PNG file", path);
+    if (status != HR_OK || (info.format != HRI_IMAGE_PNG && info.format != HRI_IMAGE_BMP)) {
+        return hri_emit_fail(emit, HR_E_FORMAT, "its mask %s is not a PNG or BMP file", path);
     }
     if (info.width != image->width || info.height != image->height) {
         return hri_emit_fail(emit, HR_E_SHAPE,

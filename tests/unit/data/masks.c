@@ -200,3 +200,55 @@ TEST(masks, an_index_of_a_palette_is_a_class_unless_classes_have_colours) {
     CHECK(!memcmp(out, (const uint8_t[]){1, 0, 0, 1}, 4));
     hri_pool_unref(pool);
 }
+
+/* A BMP of 8 bits with a palette of greys, or of 24 bits, from below. */
+static void write_bmp(const char *name, const uint8_t *values, int bits) {
+    enum { PALETTE = 256 * 4 };
+    const size_t stride = ((size_t)W * (size_t)bits / 8 + 3) / 4 * 4;
+    const size_t head = 54 + (bits == 8 ? PALETTE : 0), bytes = head + stride * H;
+    uint8_t *file = calloc(1, bytes);
+    CHECK(file);
+    memcpy(file, "BM", 2);
+    const struct {
+        size_t at;
+        size_t value;
+    } words[] = {{2, bytes}, {10, head}, {14, 40}, {18, W}, {22, H}, {26, 1u | (size_t)bits << 16}};
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        for (int k = 0; k < 4; k++) {
+            file[words[i].at + (size_t)k] = (uint8_t)(words[i].value >> 8 * k);
+        }
+    }
+    for (int i = 0; bits == 8 && i < 256; i++) {
+        memset(file + 54 + 4 * i, i, 3);
+    }
+    for (int y = 0; y < H; y++) {
+        uint8_t *row = file + head + (size_t)(H - 1 - y) * stride;
+        for (int x = 0; x < W; x++) {
+            memset(row + (bits == 8 ? x : 3 * x), values[y * W + x], bits == 8 ? 1 : 3);
+        }
+    }
+    test_write(test_folder(), name, file, bytes);
+    free(file);
+}
+
+TEST(masks, a_bmp_is_a_mask_and_a_jpeg_is_refused) {
+    uint8_t mask[H * W], image[H * W * 3];
+    hr_error error = {0};
+    for (int i = 0; i < 2; i++) {
+        char name[64];
+        for (int k = 0; k < H * W; k++) {
+            mask[k] = (uint8_t)((k / 5 + i) % 3);
+            image[3 * k] = (uint8_t)(40 * mask[k]);
+            image[3 * k + 1] = image[3 * k + 2] = 9;
+        }
+        snprintf(name, sizeof name, "d/images/a/%d.png", i);
+        write_png(name, image, W, H, RGB);
+        snprintf(name, sizeof name, "d/masks/a/%d.bmp", i);
+        write_bmp(name, mask, i ? 24 : 8);
+    }
+    check_moved(" | decode(size=18x24,fit=stretch)", H, W);
+    write_png("d/images/a/2.png", image, W, H, RGB);
+    test_write(test_folder(), "d/masks/a/2.jpg", "x", 1);
+    CHECK(!open_text("", &error));
+    CHECK(strstr(error.message, "a/2.jpg: a JPEG cannot be a mask, since its compression changes"));
+}
