@@ -368,7 +368,7 @@ static void open_device(rig *r) {
         "1,000 ops\n",
         info.description, speed.out_bytes_per_ns, speed.in_bytes_per_ns, r->job.machine.copy_drag,
         (double)hri_engine_runtime(r->engine) / MIB,
-        (double)hri_engine_graph_reserve(r->engine, 1000) / MIB);
+        (double)hri_engine_graph_reserve(r->engine, 1, 1000) / MIB);
 }
 
 static void plan(rig *r) {

@@ -245,7 +245,8 @@ static uint64_t runtime_bytes(const hri_fit_job *job, const hri_fit_case *c) {
         }
         const uint64_t now = hri_engine_runtime(job->engine);
         return (now > job->runtime_bytes ? now : job->runtime_bytes) +
-               hri_engine_graph_reserve(job->engine, hri_fit_arenas(job) * nodes) +
+               hri_engine_graph_reserve(job->engine, hri_fit_arenas(job) * c->count,
+                                        hri_fit_arenas(job) * nodes) +
                job->reserve_bytes;
     }
     const uint64_t threads = c->threads > 1 ? (c->threads - 1) * job->thread_bytes : 0;

@@ -150,12 +150,13 @@ uint64_t hri_engine_process(hri_engine *e) {
 }
 
 /* On an H200 the graphs of ResNet-50 and GPT-2, of some 600 ops, took 2 to 7 MiB. */
-uint64_t hri_engine_graph_reserve(const hri_engine *e, uint64_t ops) {
+uint64_t hri_engine_graph_reserve(const hri_engine *e, uint64_t graphs, uint64_t ops) {
     static const uint64_t generous = UINT64_C(16) << 20, generous_each = UINT64_C(48) << 10;
     static const uint64_t least_each = UINT64_C(8) << 10, page = UINT64_C(2) << 20;
     const uint64_t each = 3 * e->node_bytes > least_each ? 3 * e->node_bytes : least_each;
+    const uint64_t more = graphs > 1 ? (graphs - 1) * page : 0;
     const uint64_t bytes =
-        e->node_known ? HRI_ENGINE_GRAPH_LEAST + ops * each : generous + ops * generous_each;
+        e->node_known ? HRI_ENGINE_GRAPH_LEAST + more + ops * each : generous + ops * generous_each;
     return (bytes + page - 1) / page * page;
 }
 

@@ -48,9 +48,9 @@ void hri_engine_settle(hri_engine *e);
 uint64_t hri_engine_runtime(hri_engine *e);
 /* What NVML shows for the process now, all of it; the same estimate where it does not. */
 uint64_t hri_engine_process(hri_engine *e);
-/* What to add to runtime for graphs of so many ops in all that are not captured yet: by what a node takes here
+/* What to add to runtime for so many graphs of so many ops in all that are not captured yet: by what a node takes here
  * (run/node_bytes.h), where that was set, else generously.  Never less than HRI_ENGINE_GRAPH_LEAST. */
-uint64_t hri_engine_graph_reserve(const hri_engine *e, uint64_t ops);
+uint64_t hri_engine_graph_reserve(const hri_engine *e, uint64_t graphs, uint64_t ops);
 void hri_engine_set_node_bytes(hri_engine *e, uint64_t bytes);
 #define HRI_ENGINE_GRAPH_LEAST (UINT64_C(4) << 20)
 

@@ -44,15 +44,16 @@ TEST(drag, a_graph_is_reserved_for_by_what_its_nodes_take) {
     training t = {0};
     uint64_t bytes = UINT64_MAX;
     open_one(&t);
-    const uint64_t generous = hri_engine_graph_reserve(t.engine, 600);
+    const uint64_t generous = hri_engine_graph_reserve(t.engine, 1, 600);
     CHECK_OK(hri_node_bytes_measure(t.engine, &bytes));
     CHECK(bytes < 1 << 20);
     hri_engine_set_node_bytes(t.engine, 0);
-    const uint64_t least = hri_engine_graph_reserve(t.engine, 600);
+    const uint64_t least = hri_engine_graph_reserve(t.engine, 1, 600);
     CHECK(least < generous);
-    CHECK_EQ(hri_engine_graph_reserve(t.engine, 0), HRI_ENGINE_GRAPH_LEAST);
+    CHECK_EQ(hri_engine_graph_reserve(t.engine, 1, 0), HRI_ENGINE_GRAPH_LEAST);
+    CHECK(hri_engine_graph_reserve(t.engine, 3, 600) > least);
     hri_engine_set_node_bytes(t.engine, 64 << 10);
-    CHECK(hri_engine_graph_reserve(t.engine, 600) > 600u * (64 << 10));
+    CHECK(hri_engine_graph_reserve(t.engine, 1, 600) > 600u * (64 << 10));
     training_close(&t);
 }
 
