@@ -278,7 +278,7 @@ TEST(job_weight_codes, a_run_over_codes_is_resumed_without_the_file_it_began_wit
     hr_ctx_destroy(ctx);
 }
 
-TEST(job_weight_codes, budgets_and_replicas_change_no_bit_over_codes) {
+TEST(job_weight_codes, replicas_change_no_bit_over_codes) {
     hr_quantize_result r = {.size = sizeof r};
     hr_error why = {.code = HR_OK};
     train(families[0], in("run"));
@@ -292,23 +292,34 @@ TEST(job_weight_codes, budgets_and_replicas_change_no_bit_over_codes) {
     o.folder = in("c");
     o.shard = "states";
     CHECK_EQ(adapted(&o), history);
-    o = adapters(in("w.safetensors"), in("d"), 6, HR_START_NEW, 2);
-    o.micro_batches = 4;
-    o.no_offload = 1;
-    hr_ctx *ctx = open_context();
+}
+
+TEST(job_weight_codes, budgets_change_no_bit_over_codes) {
+#if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
+    test_skip("the budget would have to hold the sanitizer's own memory");
+#endif
+    hr_quantize_result r = {.size = sizeof r};
+    hr_error why = {.code = HR_OK};
     hr_plan *plan = NULL;
     hr_plan_summary s = {.size = sizeof s};
+    char budget[40];
+    train(families[0], in("run"));
+    CHECK_OK(pack(in("run"), "4,group=16", in("w.safetensors"), &r, &why));
+    hr_job_options o = adapters(in("w.safetensors"), in("a"), 6, HR_START_NEW, 2);
+    o.micro_batches = 4;
+    const uint64_t history = adapted(&o);
+    o.folder = in("b");
+    hr_ctx *ctx = open_context();
     CHECK_OK(hr_job_plan(ctx, &o, &plan, &why));
     CHECK_OK(hr_plan_get_summary(plan, &s));
     hr_plan_destroy(plan);
     hr_ctx_destroy(ctx);
-    char budget[40];
-    snprintf(
-        budget, sizeof budget, "%llu",
-        (unsigned long long)(s.minimum_bytes + (s.peak_bytes - s.minimum_bytes) / 3 + (3 << 20)));
+    snprintf(budget, sizeof budget, "%llu",
+             (unsigned long long)(s.minimum_bytes + (s.peak_bytes - s.minimum_bytes) / 3 +
+                                  (3 << 20))); /* the process grew */
     o.budget = budget;
     CHECK_EQ(adapted(&o), history);
-    CHECK(same_base(in("w.safetensors"), in("d")));
+    CHECK(same_base(in("w.safetensors"), in("b")));
 }
 
 TEST(job_weight_codes, codes_are_not_trained_without_adapters) {
