@@ -1,4 +1,4 @@
-/* Thirteen mistakes that people make with data: one sentence each, which names the file and the place, and exit code 2. */
+/* Eighteen mistakes that people make with data: one sentence each, which names the file and the place, and exit code 2. */
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -68,6 +68,11 @@ static void make_all(void) {
     write_text("typing.csv", "a,b\n1,2\n2,2\n3,2\n4,2\n5,2\n6,2\n7,2\n8,2\n9,2\n1O,4\n2,2\n");
     write_text("inf.csv", "a,b\n1,2\ninf,4\n");
     write_text("ragged.csv", "a,b\n1,2\n3\n");
+    write_text("weights.csv", "a,b,w\n1,2,1\n3,4,-1\n");
+    write_text("empty.csv", "");
+    write_npy("complex.npy", "<c8", "(4, 4)", numbers, 32);
+    CHECK_EQ(mkdir(in("cut"), 0777) | mkdir(in("cut/a"), 0777), 0);
+    write_bytes("cut/a/1.jpg", "\xff\xd8\xff\xe0\0\20JFIF\0\1\1\0\0", 15);
     CHECK_EQ(mkdir(in("flat"), 0777) | mkdir(in("bad"), 0777) | mkdir(in("bad/a"), 0777), 0);
     write_grey("flat/1.png", 16, 9);
     write_grey("bad/a/1.png", 16, 9);
@@ -82,7 +87,7 @@ static void make_all(void) {
     make_masks("value");
 }
 
-TEST_TIMEOUT(tasks, thirteen_mistakes_of_data_are_named_with_file_and_place, 60) {
+TEST_TIMEOUT(tasks, eighteen_mistakes_of_data_are_named_with_file_and_place, 60) {
 #define PICTURES "resnet18:size=32,width=8 --batch 1 --steps 2 --data "
 #define PIXELS   "unet:size=16,width=4,depth=1 --batch 2 --steps 2 --data "
     static const struct {
@@ -99,6 +104,12 @@ TEST_TIMEOUT(tasks, thirteen_mistakes_of_data_are_named_with_file_and_place, 60)
         {"mlp --data csv:typing.csv,x=a,y=b",
          "typing.csv, record 10: \"1O\" in column \"a\" is not a number"},
         {"mlp --data csv:ragged.csv,x=a,y=b", "ragged.csv, record 2: fewer than 2 values"},
+        {"mlp --data csv:ragged.csv,x=a+c,y=b", "ragged.csv has no column \"c\"; it has a, b"},
+        {"mlp --data csv:weights.csv,x=a,y=b,weight=w",
+         "weights.csv, record 2: the weight \"-1\" is negative"},
+        {"mlp --data csv:empty.csv,x=a,y=b", "empty.csv: the file is empty"},
+        {PICTURES "images:cut", "a/1.jpg: decode: JPEG"},
+        {"mlp --data npy:complex.npy,y.npy", "complex.npy"},
         {"gpt2-nano --data text:book.txt", "book.txt: fewer than 32 + 1 bytes"},
         {"gpt2-nano:context=150 --batch 1 --data tokens:tokens.bin",
          "tokens:tokens.bin,length=150: token 128, number 127 of a sample, is out of range: the "
@@ -111,7 +122,7 @@ TEST_TIMEOUT(tasks, thirteen_mistakes_of_data_are_named_with_file_and_place, 60)
     };
     begin();
     make_all();
-    CHECK_EQ(sizeof mistakes / sizeof mistakes[0], 13);
+    CHECK_EQ(sizeof mistakes / sizeof mistakes[0], 18);
     for (size_t i = 0; i < sizeof mistakes / sizeof mistakes[0]; i++) {
         char arguments[256];
         snprintf(arguments, sizeof arguments, "%s --no-save", mistakes[i].arguments);
