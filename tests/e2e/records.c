@@ -16,7 +16,7 @@ static int run(const char *more) {
     snprintf(
         command, sizeof command,
         "%s train mlp:size=8,channels=1,width=16 --data synthetic:64 --val-split 0.25 --batch 8 "
-        "--budget 64MiB --no-measure --seed 3 --out %s/run --log %s/run.jsonl "
+        "--budget 128MiB --no-measure --seed 3 --out %s/run --log %s/run.jsonl "
         "--tensorboard %s/events --svg %s/run.svg %s >%s/out 2>&1",
         HEADROOM_PROGRAM, f, f, f, f, more, f);
     const int code = system(command);

@@ -44,8 +44,8 @@ TEST_TIMEOUT(f11_06, what_makes_the_history_is_compared_and_named, 120) {
             "the run used --augment none, this command has flip");
     refused(folder, "--batch 4 --val-split 0.25", "cannot resume: the run used --val-split 0");
     /* the same training, longer, in another budget, the cut not said: it goes on */
-    program_outcome o =
-        program_run(&(program_options){.folder = folder}, COMMON "--batch 4 --budget 64MiB --json");
+    program_outcome o = program_run(&(program_options){.folder = folder},
+                                    COMMON "--batch 4 --budget 128MiB --json");
     program_expect(&o, 0, NULL);
     CHECK(program_number(&o, "micro_batches") == 2);
     program_end(&o);
