@@ -31,6 +31,10 @@ typedef struct wait_state {
 /* Names of holders are read anew so often; looks at a full card, 20 ms apart: what the last program left may be on its way back. */
 enum { LOOK_MS = 1000, SETTLE = 25 };
 
+/* Who asks for all that is free comes while another plans with the whole card, which soon has what its plan needs alone: so long,
+ * looking so often, for this part of the card at least. */
+enum { ROOM_MS = 20000, ROOM_LOOK_MS = 50, ROOM_PART = 8 };
+
 static void describe(hri_admission *a, hri_text *out, const char *verb, uint64_t bytes) {
     hri_holders_say(verb, bytes, a->device, a->job.uuids[0], out);
 }
@@ -45,6 +49,27 @@ static hr_status on_wait(void *user, uint64_t waited_ms) {
         w->said_ms = waited_ms ? waited_ms : 1;
     }
     return w->o->on_wait(w->o->user, hri_text_get(&w->what), waited_ms);
+}
+
+/* Waits for a card that others are about to give back; what is free then is in *h. */
+static hr_status wait_for_room(hri_admission *a, const hri_admission_options *o, hri_holders *h) {
+    const uint64_t most = o->wait_ms ? o->wait_ms : ROOM_MS;
+    const uint64_t wanted = h->total_bytes / ROOM_PART;
+    hr_status status = HR_OK;
+    a->job.limits[0] = wanted;
+    wait_state w = {.o = o, .a = a};
+    for (uint64_t waited = 0; status == HR_OK && waited < most && h->found &&
+                              h->free_bytes < wanted && h->outside_bytes + wanted <= h->total_bytes;
+         waited += ROOM_LOOK_MS) {
+        const struct timespec moment = {.tv_nsec = ROOM_LOOK_MS * 1000000};
+        status = on_wait(&w, waited);
+        nanosleep(&moment, NULL);
+        if (status == HR_OK) {
+            status = hri_holders_read(&a->link, a->job.uuids[0], h, NULL);
+        }
+    }
+    hri_text_deinit(&w.what);
+    return status;
 }
 
 /* Enters with all that is wanted, or with what is free of it. */
@@ -63,6 +88,10 @@ static hr_status enter(hri_admission *a, const hri_admission_options *o, bool al
         return status;
     }
     const bool given = o->budget && hr_bytes_parse(o->budget, h.total_bytes, &wanted) == HR_OK;
+    status = given ? HR_OK : wait_for_room(a, o, &h);
+    if (status != HR_OK) {
+        return status;
+    }
     wanted = given && wanted < h.total_bytes ? wanted : h.total_bytes;
     all = all && given;
     wanted = all || wanted <= h.free_bytes ? wanted : h.free_bytes;

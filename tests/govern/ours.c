@@ -114,6 +114,20 @@ TEST(ours, without_a_wait_it_takes_what_is_free_or_says_who_holds_the_rest) {
     govern_end(&w);
 }
 
+/* The first plans with the whole card, and has what its plan needs after that. */
+TEST(ours, without_a_budget_two_that_start_together_both_train) {
+    govern_world w;
+    govern_start(&w, "FAKECUDA_CAPACITY=1GiB");
+    shell(&w, "(train --steps 1000000 --log log --log-every 100 --no-save >f 2>&1) & first=$!; "
+              "i=0; until $HEADROOM top --once 2>/dev/null | grep -q mlp || [ $i = 400 ]; do "
+              "sleep 0.02; i=$((i + 1)); done; (train --epochs 1 --no-save >t 2>&1); "
+              "echo second $?; kill -INT $first; wait $first; echo first $?; cat t");
+    govern_expect(&w, "second 0\n");
+    govern_expect(&w, "first 1\n");
+    CHECK_EQ(govern_count(&w, "budget of 1 B"), 0);
+    govern_end(&w);
+}
+
 TEST(ours, evaluation_and_prediction_wait_too) {
     govern_world w;
     govern_start(&w, "FAKECUDA_CAPACITY=1GiB HEADROOM_CACHE_DIR=" FAKECUDA_ROOT "/test-kernels");
