@@ -228,8 +228,11 @@ static int idle(const daemon_state *d) {
     return d->count == 0;
 }
 
+/* One that was just started is about to be called, however short it lingers afterwards. */
+enum { FIRST_MS = 500 };
+
 static void loop(daemon_state *d, uint64_t linger_ms) {
-    uint64_t idle_since = now_ms();
+    uint64_t idle_since = now_ms(), patience = linger_ms > FIRST_MS ? linger_ms : FIRST_MS;
     for (;;) {
         const int under_way = hri_serve_look(&d->broker, now_ms());
         take_turns(d);
@@ -238,7 +241,7 @@ static void loop(daemon_state *d, uint64_t linger_ms) {
             d->polled[i] = (struct pollfd){.fd = d->fds[i], .events = POLLIN};
         }
         const int polled = d->count;
-        const int timeout = under_way ? BUSY_MS : linger_ms < IDLE_MS ? (int)linger_ms : IDLE_MS;
+        const int timeout = under_way ? BUSY_MS : patience < IDLE_MS ? (int)patience : IDLE_MS;
         (void)poll(d->polled, (nfds_t)polled + 1, timeout);
         for (int i = polled - 1; i >= 0; i--) { /* backwards: ending one moves the last here */
             if (d->polled[i].revents && listen_to(d, i) != 0) {
@@ -250,7 +253,8 @@ static void loop(daemon_state *d, uint64_t linger_ms) {
         }
         if (!idle(d)) {
             idle_since = now_ms();
-        } else if (now_ms() - idle_since >= linger_ms) {
+            patience = linger_ms;
+        } else if (now_ms() - idle_since >= patience) {
             return;
         }
     }
