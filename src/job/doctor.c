@@ -158,6 +158,11 @@ static void add_pictures(hr_doctor *d) {
         add_component(d, "libtiff", HRI_FOUND_MISSING, "",
                       "no TIFF images; Debian: libtiff6, 4.5 or later");
     }
+    if (hri_avif_version(text, sizeof text)) {
+        add_component(d, "libavif", HRI_FOUND_OK, text, "AVIF images");
+    } else {
+        add_component(d, "libavif", HRI_FOUND_MISSING, "", "no AVIF images; Debian: libavif15");
+    }
 }
 
 static hr_status examine(hr_doctor *d, hr_ctx *ctx, const hr_doctor_options *o, hri_why *why) {

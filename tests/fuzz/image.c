@@ -1,4 +1,4 @@
-/* JPEG, PNG, BMP, WebP and TIFF, by what the first bytes say.  Whatever they are: probing and decoding end with a status and, for bad
+/* JPEG, PNG, BMP, WebP, TIFF and AVIF, by what the first bytes say.  Whatever they are: probing and decoding end with a status and, for bad
  * data, a sentence; nothing stays held; 4 MiB are never exceeded, whatever size the picture claims. */
 #include <stdlib.h>
 #include <string.h>

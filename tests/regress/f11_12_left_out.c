@@ -35,9 +35,10 @@ TEST(f11_12, classes_without_images_and_files_of_other_types_are_said) {
     program_outcome o = program_run(NULL, TRAIN "--data images:d");
     program_expect(&o, 0,
                    "class c has no images: none of its 2 files is a .jpg, .jpeg, .png, .bmp, "
-                   ".webp, .tif or .tiff");
-    CHECK(strstr(o.words,
-                 "skipping 3 files that are not .jpg, .jpeg, .png, .bmp, .webp, .tif or .tiff"));
+                   ".webp, .tif, .tiff or .avif");
+    CHECK(strstr(
+        o.words,
+        "skipping 3 files that are not .jpg, .jpeg, .png, .bmp, .webp, .tif, .tiff or .avif"));
     program_end(&o);
     o = program_run(&(program_options){.as_shell = 1},
                     "rm -r d/c/* && $HEADROOM " TRAIN "--data images:d");
@@ -49,7 +50,7 @@ TEST(f11_12, classes_without_images_and_files_of_other_types_are_said) {
     program_end(&o);
     o = program_run(&(program_options){.as_shell = 1},
                     "rm d/*/*.jpg && $HEADROOM " TRAIN "--data images:d");
-    program_expect(&o, 2, "contains no .jpg, .jpeg, .png, .bmp, .webp, .tif or .tiff files");
+    program_expect(&o, 2, "contains no .jpg, .jpeg, .png, .bmp, .webp, .tif, .tiff or .avif files");
     program_end(&o);
 }
 

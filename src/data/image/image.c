@@ -25,6 +25,12 @@ static bool is_tiff(const uint8_t *p, size_t bytes) {
                            !memcmp(p, "II+\0\10", 5) || !memcmp(p, "MM\0+\0\10", 6));
 }
 
+/* mif1: a picture that other names say more of; AV1 or not, the probe tells. */
+static bool is_avif(const uint8_t *p, size_t bytes) {
+    return bytes >= 12 && !memcmp(p + 4, "ftyp", 4) &&
+           (!memcmp(p + 8, "avif", 4) || !memcmp(p + 8, "avis", 4) || !memcmp(p + 8, "mif1", 4));
+}
+
 typedef struct decoder {
     bool (*is)(const uint8_t *p, size_t bytes);
     hr_status (*probe)(const void *data, size_t bytes, hri_image_info *out, hri_prose *why);
@@ -38,6 +44,7 @@ static const decoder decoders[] = {
     [HRI_IMAGE_BMP] = {is_bmp, hri_bmp_probe, hri_bmp_decode},
     [HRI_IMAGE_WEBP] = {is_webp, hri_webp_probe, hri_webp_decode},
     [HRI_IMAGE_TIFF] = {is_tiff, hri_tiff_probe, hri_tiff_decode},
+    [HRI_IMAGE_AVIF] = {is_avif, hri_avif_probe, hri_avif_decode},
 };
 
 static const decoder *find(const void *data, size_t bytes) {
@@ -54,7 +61,8 @@ bool hri_image_is(const void *data, size_t bytes) {
 }
 
 bool hri_image_is_name(const char *name) {
-    static const char *const ends[] = {".jpg", ".jpeg", ".png", ".bmp", ".webp", ".tif", ".tiff"};
+    static const char *const ends[] = {".jpg",  ".jpeg", ".png",  ".bmp",
+                                       ".webp", ".tif",  ".tiff", ".avif"};
     const char *dot = strrchr(name, '.');
     for (size_t i = 0; dot && i < sizeof ends / sizeof ends[0]; i++) {
         if (strcasecmp(dot, ends[i]) == 0) {
@@ -70,7 +78,7 @@ hr_status hri_image_probe(const void *data, size_t bytes, hri_image_info *out, h
     }
     const decoder *d = find(data, bytes);
     return d ? d->probe(data, bytes, out, why)
-             : hri_prose_set(why, HR_E_FORMAT, "not a JPEG, PNG, BMP, WebP or TIFF file");
+             : hri_prose_set(why, HR_E_FORMAT, "not a JPEG, PNG, BMP, WebP, TIFF or AVIF file");
 }
 
 hr_status hri_image_decode(const void *data, size_t bytes, const hri_image_info *info,

@@ -17,14 +17,15 @@ typedef enum hri_image_format {
     HRI_IMAGE_PNG,
     HRI_IMAGE_BMP,
     HRI_IMAGE_WEBP,
-    HRI_IMAGE_TIFF
+    HRI_IMAGE_TIFF,
+    HRI_IMAGE_AVIF
 } hri_image_format;
 
 typedef struct hri_image_info {
     hri_image_format format;
     uint32_t width, height;
     uint64_t
-        whole_bytes; /* what must lie in memory as a whole: coefficients of a progressive JPEG, an interlaced PNG, a WebP, a TIFF */
+        whole_bytes; /* what must lie in memory as a whole: coefficients of a progressive JPEG, an interlaced PNG, a WebP, a TIFF, an AVIF */
 } hri_image_info;
 
 typedef struct hri_view {
@@ -37,7 +38,7 @@ typedef struct hri_view {
 
 /* A file name that ends like a picture's. */
 bool hri_image_is_name(const char *name);
-#define HRI_IMAGE_NAMES ".jpg, .jpeg, .png, .bmp, .webp, .tif or .tiff"
+#define HRI_IMAGE_NAMES ".jpg, .jpeg, .png, .bmp, .webp, .tif, .tiff or .avif"
 /* The first bytes (16 will do) are those of a picture. */
 bool hri_image_is(const void *data, size_t bytes);
 /* What the first bytes say.  HR_E_FORMAT: no picture that is known; HR_E_EOF: the header is longer than these bytes.  The reason
@@ -65,6 +66,8 @@ HR_MUST_CHECK hr_status hri_image_feed(uint32_t width, uint32_t height, const hr
 int hri_webp_version(void);
 /* Of libtiff, as text; false: it is not installed, or too old. */
 bool hri_tiff_version(char *text, size_t size);
+/* Of libavif, as text; false: it is not installed, or has no dav1d. */
+bool hri_avif_version(char *text, size_t size);
 /* Where the directory of a TIFF is, which need not be at its beginning; false: it is no TIFF. */
 bool hri_tiff_directory(const void *head, size_t bytes, uint64_t *at);
 /* As hri_image_probe, of the first 16 bytes and those from the directory on. */
@@ -83,6 +86,10 @@ HR_MUST_CHECK hr_status hri_webp_decode(const void *data, size_t bytes, const hr
 HR_MUST_CHECK hr_status hri_tiff_probe(const void *data, size_t bytes, hri_image_info *out,
                                        hri_prose *why);
 HR_MUST_CHECK hr_status hri_tiff_decode(const void *data, size_t bytes, const hri_view *view,
+                                        hri_memory *memory, uint8_t *out, hri_prose *why);
+HR_MUST_CHECK hr_status hri_avif_probe(const void *data, size_t bytes, hri_image_info *out,
+                                       hri_prose *why);
+HR_MUST_CHECK hr_status hri_avif_decode(const void *data, size_t bytes, const hri_view *view,
                                         hri_memory *memory, uint8_t *out, hri_prose *why);
 HR_MUST_CHECK hr_status hri_jpeg_probe(const void *data, size_t bytes, hri_image_info *out,
                                        hri_prose *why);

@@ -208,7 +208,7 @@ static hr_status apply(hri_stage *s, hr_emit *emit) {
 
 const hri_stage_type hri_stage_type_decode = {
     .name = "decode",
-    .help = "decode JPEG, PNG, BMP, WebP and TIFF, with resize and crop",
+    .help = "decode JPEG, PNG, BMP, WebP, TIFF and AVIF, with resize and crop",
     .main = "size",
     .fields = fields,
     .options_bytes = sizeof(options),

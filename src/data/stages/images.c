@@ -97,7 +97,7 @@ static void close_images(hri_stage *s) {
 
 const hri_stage_type hri_stage_type_images = {
     .name = "images",
-    .help = "JPEG, PNG, BMP, WebP and TIFF files, one folder per class",
+    .help = "JPEG, PNG, BMP, WebP, TIFF and AVIF files, one folder per class",
     .main = "path",
     .fields = fields,
     .options_bytes = sizeof(options),

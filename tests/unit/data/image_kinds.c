@@ -1,6 +1,6 @@
-/* BMP, WebP and TIFF: the pixels of the PNG of the same picture, every kind or a refusal, inside a budget.
+/* BMP, WebP, TIFF and AVIF: the pixels of the PNG of the same picture, every kind or a refusal, inside a budget.
  *
- * The files were written by Pillow 11 (16 bits, 32 bits from above and OS/2's header by hand); tests/fuzz/image.c begins with
+ * The files were written by Pillow 11 and avifenc 0.11 (16 bits, 32 bits from above and OS/2's header by hand); tests/fuzz/image.c begins with
  * them too. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -58,9 +58,15 @@ static bool has_tiff(void) {
     return hri_tiff_version(text, sizeof text);
 }
 
+static bool has_avif(void) {
+    char text[32];
+    return hri_avif_version(text, sizeof text);
+}
+
 /* Of a picture of this name. */
 static bool is_missing(const char *name) {
-    return (strstr(name, ".webp") && !has_webp()) || (strstr(name, ".tiff") && !has_tiff());
+    return (strstr(name, ".webp") && !has_webp()) || (strstr(name, ".tiff") && !has_tiff()) ||
+           (strstr(name, ".avif") && !has_avif());
 }
 
 static void same(const char *name, const char *png, int far) {
@@ -117,6 +123,33 @@ TEST(image_kinds, a_tiff_has_the_pixels_of_its_png) {
     end();
 }
 
+TEST(image_kinds, an_avif_has_the_pixels_of_its_png) {
+    if (!has_avif()) {
+        test_skip("libavif with dav1d is not installed");
+    }
+    begin(4 << 20);
+    same("lossless.avif", "small.png", 0);
+    same("alpha.avif", "small.png", 0);
+    same("ten.avif", "small.png", 2);
+    same("lossy.avif", "small.png", 120); /* chroma of every second pixel */
+    end();
+}
+
+TEST(image_kinds, the_size_of_an_avif_is_known_without_the_library) {
+    char path[512], *bytes = NULL;
+    size_t count = 0;
+    hri_image_info info;
+    snprintf(path, sizeof path, "%s/tests/fuzz/corpus/image/alpha.avif", HEADROOM_SOURCE_DIR);
+    CHECK_OK(hri_file_read(path, 1 << 20, &bytes, &count, NULL));
+    for (size_t n = 12; n < 300; n++) { /* whatever is cut off: more bytes are wanted */
+        CHECK_STATUS(hri_image_probe(bytes, n, &info, NULL), HR_E_EOF);
+    }
+    CHECK_OK(hri_image_probe(bytes, count, &info, NULL));
+    CHECK(info.format == HRI_IMAGE_AVIF && info.width == W && info.height == H);
+    CHECK(info.whole_bytes > (uint64_t)W * H * 3 && info.whole_bytes < 4 << 20);
+    hri_free(bytes);
+}
+
 TEST(image_kinds, the_directory_of_a_tiff_is_found_wherever_it_is) {
     char path[512], *bytes = NULL;
     size_t count = 0;
@@ -143,9 +176,15 @@ TEST(image_kinds, what_cannot_be_read_is_refused_with_the_reason) {
                {"huge.webp", "", HR_E_RANGE},
                {"cut.tiff", "", HR_E_EOF},
                {"tall.tiff", "truncated", HR_E_FORMAT},
-               {"huge.tiff", "", HR_E_RANGE}};
+               {"huge.tiff", "", HR_E_RANGE},
+               {"moving.avif", "animations", HR_E_FORMAT},
+               {"grid.avif", "grids", HR_E_FORMAT},
+               {"other.avif", "another way than AV1", HR_E_FORMAT},
+               {"cut.avif", "truncated", HR_E_FORMAT},
+               {"lying.avif", "damaged", HR_E_FORMAT}, /* the frame is larger than the file says */
+               {"huge.avif", "", HR_E_RANGE}};
     uint8_t out[BYTES];
-    begin(2 << 20);
+    begin(4 << 20);
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
         hri_prose why = {""};
         if (is_missing(all[i].name)) {
@@ -159,12 +198,12 @@ TEST(image_kinds, what_cannot_be_read_is_refused_with_the_reason) {
 
 #ifdef HEADROOM_FAULTS
 TEST(image_kinds, whatever_is_refused_on_the_way_is_a_status) {
-    static const char *const names[] = {"rgb.bmp", "lossless.webp", "lzw.tiff"};
+    static const char *const names[] = {"rgb.bmp", "lossless.webp", "lzw.tiff", "lossless.avif"};
     uint8_t out[BYTES];
-    for (size_t i = 0; i < 3; i++) {
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         for (uint64_t nth = 1;; nth++) {
             CHECK(nth < 100);
-            begin(2 << 20);
+            begin(4 << 20);
             hri_prose why = {""};
             char path[512], *bytes = NULL;
             size_t count = 0;
