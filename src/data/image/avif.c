@@ -244,15 +244,15 @@ static hr_status read_item(span meta, uint32_t *width, uint32_t *height, hri_pro
     if (find_box(meta, LETTERS('p', 'i', 't', 'm'), &pitm) != HR_OK ||
         find_box(meta, LETTERS('i', 'i', 'n', 'f'), &iinf) != HR_OK ||
         find_box(meta, LETTERS('i', 'p', 'r', 'p'), &iprp) != HR_OK) {
-        return wrong(why, "the description of the picture is missing");
+        return wrong(why, "the description of the image is missing");
     }
     const uint32_t wide = take(&pitm, 4) >> 24, id = take(&pitm, wide ? 4 : 2);
     const uint32_t coding = coding_of(iinf, id);
     if (coding == LETTERS('g', 'r', 'i', 'd')) {
-        return wrong(why, "grids of several pictures are not supported");
+        return wrong(why, "grids of several images are not supported");
     }
     if (coding != LETTERS('a', 'v', '0', '1')) {
-        return wrong(why, "the picture is coded in another way than AV1");
+        return wrong(why, "the image is coded in another way than AV1");
     }
     size_of(iprp, id, width, height);
     return HR_OK;
@@ -272,7 +272,7 @@ hr_status hri_avif_probe(const void *data, size_t bytes, hri_image_info *out, hr
     if (status == HR_OK) {
         status = read_item(meta, &width, &height, why);
     } else if (status == HR_E_FORMAT) {
-        status = wrong(why, "the description of the picture is missing");
+        status = wrong(why, "the description of the image is missing");
     }
     if (status != HR_OK) {
         return status;
