@@ -1,4 +1,4 @@
-/* tools/shapes [--masks] DIR [COUNT [SEED]]: a folder of drawn shapes, for `make demo` and for trying things out.
+/* tools/shapes [--masks] [--size WxH] DIR [COUNT [SEED]]: a folder of drawn shapes, for `make demo` and for trying things out.
  *
  * DIR/CLASS/NNNN.jpg, ten classes, COUNT pictures in all (2,000 unless said).  Each has one light shape of any place,
  * colour and stretch, of different sizes and turned a little, over a dark ground of two colours with stains, lines, dots
@@ -7,6 +7,8 @@
  *
  * With --masks: DIR/images/NNNN.jpg with circles, squares and stars, and DIR/masks/NNNN.png, where every pixel has a class: 0 is
  * the ground, 1 a circle, 2 a square, 3 a star.
+ *
+ * With --size 500x375 every picture has that size; no side is longer than 512.
  *
  * A shape is a function of the distance to its edge, negative inside, in a plane where the shape has the radius 1.
  * A picture depends on the seed, its class and its number alone.  Nothing of the library is used: what is trained on
@@ -21,7 +23,14 @@
 #include <jpeglib.h>
 #include <png.h>
 
-enum { SIDE_LEAST = 96, SIDE_MOST = 160, STAINS = 5, QUALITY_LEAST = 80, QUALITY_MOST = 95 };
+enum {
+    SIDE_LEAST = 96,
+    SIDE_MOST = 160,
+    SIDE_ROOM = 512,
+    STAINS = 5,
+    QUALITY_LEAST = 80,
+    QUALITY_MOST = 95
+};
 static const double pi = 3.14159265358979323846;
 
 /* ---- chance ---- */
@@ -131,8 +140,8 @@ enum { SHAPES = sizeof shapes / sizeof *shapes };
 
 typedef struct picture {
     int width, height;
-    double at[SIDE_MOST * SIDE_MOST][3];
-    png_byte mask[SIDE_MOST * SIDE_MOST]; /* classes */
+    double at[SIDE_ROOM * SIDE_ROOM][3];
+    png_byte mask[SIDE_ROOM * SIDE_ROOM]; /* classes */
 } picture;
 
 typedef struct colour {
@@ -223,9 +232,18 @@ static void draw_shape(picture *p, chance *c, shape_fn *distance, const colour *
     }
 }
 
-static void draw(picture *p, chance *c, shape_fn *distance, int class) {
+/* Sides of 0: any. */
+typedef struct sides {
+    int width, height;
+} sides;
+
+static void draw(picture *p, chance *c, sides size, shape_fn *distance, int class) {
     p->width = (int)between(c, SIDE_LEAST, SIDE_MOST + 1);
     p->height = (int)between(c, SIDE_LEAST, SIDE_MOST + 1);
+    if (size.width) {
+        p->width = size.width;
+        p->height = size.height;
+    }
     const colour from = any_colour(c, 0, 110);
     colour to = any_colour(c, 0, 110), ink;
     mix(to.at, &from, 0.5);
@@ -269,7 +287,7 @@ static void save(const picture *p, int quality, const char *path) {
     jpeg_set_quality(&jpeg, quality, TRUE);
     jpeg_start_compress(&jpeg, TRUE);
     for (int y = 0; y < p->height; y++) {
-        JSAMPLE row[SIDE_MOST * 3], *rows = row;
+        JSAMPLE row[SIDE_ROOM * 3], *rows = row;
         for (int i = 0; i < p->width * 3; i++) {
             row[i] = (JSAMPLE)(p->at[y * p->width + i / 3][i % 3] + 0.5);
         }
@@ -307,9 +325,9 @@ static shape_fn *find(const char *name) {
 }
 
 /* The picture that the chance c makes. */
-static void make(chance *c, shape_fn *distance, int class, const char *path) {
+static void make(chance *c, sides size, shape_fn *distance, int class, const char *path) {
     static picture p;
-    draw(&p, c, distance, class);
+    draw(&p, c, size, distance, class);
     save(&p, (int)between(c, QUALITY_LEAST, QUALITY_MOST + 1), path);
     char mask[1024];
     if (class) { /* the path ends in /images/NNNN.jpg */
@@ -320,15 +338,29 @@ static void make(chance *c, shape_fn *distance, int class, const char *path) {
     }
 }
 
+/* "500x375".  0: it is no size, or too large. */
+static int read_size(const char *text, sides *out) {
+    char *end;
+    const long width = strtol(text, &end, 10);
+    const long height = *end == 'x' ? strtol(end + 1, &end, 10) : 0;
+    *out = (sides){(int)width, (int)height};
+    return *end == 0 && width >= 1 && width <= SIDE_ROOM && height >= 1 && height <= SIDE_ROOM;
+}
+
 int main(int argc, char **argv) {
     static const char *const masked[] = {"circle", "square", "star"};
     const int masks = argc > 1 && !strcmp(argv[1], "--masks");
+    sides size = {0, 0};
     argc -= masks;
     argv += masks;
+    const int sized = argc > 2 && !strcmp(argv[1], "--size");
+    const int good = !sized || read_size(argv[2], &size);
+    argc -= 2 * sized;
+    argv += 2 * sized;
     const long count = argc > 2 ? strtol(argv[2], NULL, 10) : 2000;
     const uint64_t seed = argc > 3 ? strtoull(argv[3], NULL, 10) : 1;
-    if (argc < 2 || argc > 4 || count < 1 || count > (masks ? 10000 : 1000000)) {
-        fprintf(stderr, "use: shapes [--masks] DIR [COUNT [SEED]]\n");
+    if (!good || argc < 2 || argc > 4 || count < 1 || count > (masks ? 10000 : 1000000)) {
+        fprintf(stderr, "use: shapes [--masks] [--size WxH] DIR [COUNT [SEED]]\n");
         return 2;
     }
     char path[1024];
@@ -345,7 +377,7 @@ int main(int argc, char **argv) {
         } else {
             snprintf(path, sizeof path, "%s/%s/%04ld.jpg", argv[1], shapes[s].name, i / SHAPES);
         }
-        make(&c, masks ? find(masked[s]) : shapes[s].distance, masks ? s + 1 : 0, path);
+        make(&c, size, masks ? find(masked[s]) : shapes[s].distance, masks ? s + 1 : 0, path);
     }
     printf("%ld images of %d shapes in %s\n", count, masks ? 3 : SHAPES, argv[1]);
     return 0;
