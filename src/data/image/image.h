@@ -119,6 +119,13 @@ HR_MUST_CHECK hr_status hri_png_each_row(const void *data, size_t bytes, hri_mem
 HR_MUST_CHECK hr_status hri_bmp_each_row(const void *data, size_t bytes, hri_memory *memory,
                                          hri_png_row_fn *fn, void *user, hri_prose *why);
 
+/* The same of a TIFF: of one channel, numbers, with its palette where it has one; of three, colours. */
+HR_MUST_CHECK hr_status hri_tiff_each_row(const void *data, size_t bytes, hri_memory *memory,
+                                          hri_png_row_fn *fn, void *user, hri_prose *why);
+/* The same of a lossless WebP: colours.  A lossy one is refused. */
+HR_MUST_CHECK hr_status hri_webp_each_row(const void *data, size_t bytes, hri_memory *memory,
+                                          hri_png_row_fn *fn, void *user, hri_prose *why);
+
 /* Writes a PNG of numbers with a palette (0xrrggbb), row by row: fn fills one row of `width` bytes. */
 typedef void hri_png_fill_fn(void *user, uint32_t y, uint8_t *row);
 HR_MUST_CHECK hr_status hri_png_write_indexed(const char *path, uint32_t width, uint32_t height,

@@ -77,8 +77,27 @@ static hr_status look_row(void *user, const hri_png_rows *of, uint32_t y, const 
 /* The rows of a mask in a format that keeps values as they are. */
 static hr_status each_row(const void *data, size_t bytes, hri_memory *memory, hri_png_row_fn *fn,
                           void *user, hri_prose *why) {
-    const bool bmp = bytes >= 2 && !memcmp(data, "BM", 2);
-    return (bmp ? hri_bmp_each_row : hri_png_each_row)(data, bytes, memory, fn, user, why);
+    hri_image_info info;
+    const bool known = hri_image_is(data, bytes);
+    const hr_status status = known ? hri_image_probe(data, bytes, &info, why) : HR_E_FORMAT;
+    if (known && status != HR_OK) {
+        return status == HR_E_EOF ? hri_prose_set(why, HR_E_FORMAT, "the file is truncated")
+                                  : status;
+    }
+    switch (known ? info.format : HRI_IMAGE_JPEG) {
+    case HRI_IMAGE_PNG:
+        return hri_png_each_row(data, bytes, memory, fn, user, why);
+    case HRI_IMAGE_BMP:
+        return hri_bmp_each_row(data, bytes, memory, fn, user, why);
+    case HRI_IMAGE_TIFF:
+        return hri_tiff_each_row(data, bytes, memory, fn, user, why);
+    case HRI_IMAGE_WEBP:
+        return hri_webp_each_row(data, bytes, memory, fn, user, why);
+    case HRI_IMAGE_JPEG:
+    case HRI_IMAGE_AVIF:
+        break;
+    }
+    return hri_prose_set(why, HR_E_FORMAT, "not a " HRI_MASK_FILES " file");
 }
 
 hr_status hri_mask_look(const void *data, size_t bytes, hri_memory *memory, hri_mask_seen *seen,

@@ -1,4 +1,4 @@
-/* Masks: a class for every pixel of an image, as a PNG or a BMP, which keep values as they are.
+/* Masks: a class for every pixel of an image, as a PNG, a BMP, a TIFF or a lossless WebP, which keep values as they are.
  *
  *   ids       the value of a grey pixel, or the number of a palette's colour, is the class: 0, 1, 2 ...
  *   colours   each class has a colour
@@ -10,6 +10,8 @@
 #define HRI_DATA_IMAGE_MASK_H
 
 #include "data/image/image.h"
+
+#define HRI_MASK_FILES "PNG, BMP, TIFF or lossless WebP"
 
 enum {
     HRI_MASK_CLASSES = 255, /* at most */
@@ -33,7 +35,7 @@ typedef struct hri_mask_seen {
     bool coloured; /* there was a pixel that is no grey */
 } hri_mask_seen;
 
-/* Adds what is in one mask.  HR_E_FORMAT: neither PNG nor BMP, or more colours than classes can be. */
+/* Adds what is in one mask.  HR_E_FORMAT: a format that does not keep values, or more colours than classes can be. */
 HR_MUST_CHECK hr_status hri_mask_look(const void *data, size_t bytes, hri_memory *memory,
                                       hri_mask_seen *seen, hri_prose *why);
 /* Classes from options and a look: names and colours are "a+b+c" and "ff0000+00ff00" (NULL: none), ignore is a value, a

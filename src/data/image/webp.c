@@ -2,7 +2,9 @@
  *
  * The library decodes a picture whole, into a buffer of ours, and takes memory of its own that cannot be given to it.  So that
  * much is held in the ledger meanwhile (whole_bytes has both): a picture that declares a great size is refused by the
- * ledger, not by the machine.  Animations are refused. */
+ * ledger, not by the machine.  Animations are refused.
+ *
+ * Lossless ones keep values as they are, so their pixels can be had as they are stored, too: for masks. */
 #include <dlfcn.h>
 #include <string.h>
 
@@ -106,12 +108,12 @@ static hr_status decode(const library *l, const void *data, size_t bytes,
                : hri_prose_set(why, HR_E_FORMAT, "WebP: truncated or damaged");
 }
 
-hr_status hri_webp_decode(const void *data, size_t bytes, const hri_view *view, hri_memory *memory,
-                          uint8_t *out, hri_prose *why) {
-    hri_image_info info;
+/* All pixels, three bytes each. */
+static hr_status read_pixels(const void *data, size_t bytes, hri_memory *memory, picture *out,
+                             hri_image_info *info, hri_buffer **pixels, hri_prose *why) {
     library l;
-    hri_buffer *pixels = NULL, *held = NULL;
-    hr_status status = hri_webp_probe(data, bytes, &info, why);
+    hri_buffer *held = NULL;
+    hr_status status = hri_webp_probe(data, bytes, info, why);
     if (status != HR_OK) {
         return status == HR_E_EOF ? hri_prose_set(why, HR_E_FORMAT, "WebP: the file is truncated")
                                   : status;
@@ -120,15 +122,60 @@ hr_status hri_webp_decode(const void *data, size_t bytes, const hri_view *view, 
         status = hri_prose_set(why, HR_E_UNSUPPORTED,
                                "WebP: libwebp.so.7 is not installed (Debian: libwebp7)");
     }
-    const uint64_t plain = (uint64_t)info.width * info.height * 3;
-    status = status == HR_OK ? hri_memory_buffer(memory, plain, &pixels) : status;
-    status = status == HR_OK ? hri_memory_buffer(memory, info.whole_bytes - plain, &held) : status;
-    status = status == HR_OK ? decode(&l, data, bytes, &info, pixels->data, why) : status;
+    const uint64_t plain = (uint64_t)info->width * info->height * 3;
+    status = status == HR_OK ? hri_memory_buffer(memory, plain, pixels) : status;
+    status = status == HR_OK ? hri_memory_buffer(memory, info->whole_bytes - plain, &held) : status;
+    status = status == HR_OK ? decode(&l, data, bytes, info, (*pixels)->data, why) : status;
     hri_buffer_unref(held);
     unload(&l);
     if (status == HR_OK) {
-        picture p = {.pixels = pixels->data, .stride = (size_t)info.width * 3};
+        *out = (picture){.pixels = (*pixels)->data, .stride = (size_t)info->width * 3};
+    }
+    return status;
+}
+
+hr_status hri_webp_decode(const void *data, size_t bytes, const hri_view *view, hri_memory *memory,
+                          uint8_t *out, hri_prose *why) {
+    hri_image_info info;
+    hri_buffer *pixels = NULL;
+    picture p;
+    hr_status status = read_pixels(data, bytes, memory, &p, &info, &pixels, why);
+    if (status == HR_OK) {
         status = hri_image_feed(info.width, info.height, view, memory, out, fill, &p);
+    }
+    hri_buffer_unref(pixels);
+    return status;
+}
+
+/* ---- pixels as they are ---- */
+
+/* The first chunk with pixels is VP8L. */
+static bool is_lossless(const uint8_t *p, size_t bytes) {
+    for (uint64_t at = 12; at + 8 <= bytes;) {
+        if (!memcmp(p + at, "VP8L", 4) || !memcmp(p + at, "VP8 ", 4)) {
+            return p[at + 3] == 'L';
+        }
+        const uint64_t size = three_at(p + at + 4) | (uint64_t)p[at + 7] << 24;
+        at += 8 + size + size % 2;
+    }
+    return true; /* there are none: decoding says so */
+}
+
+hr_status hri_webp_each_row(const void *data, size_t bytes, hri_memory *memory, hri_png_row_fn *fn,
+                            void *user, hri_prose *why) {
+    hri_image_info info;
+    hri_buffer *pixels = NULL;
+    picture p;
+    if (!is_lossless(data, bytes)) {
+        return hri_prose_set(why, HR_E_FORMAT,
+                             "a lossy WebP cannot be a mask, since its compression changes values "
+                             "and colours; save it as lossless");
+    }
+    hr_status status = read_pixels(data, bytes, memory, &p, &info, &pixels, why);
+    hri_png_rows of = {.kind = HRI_PNG_COLOUR};
+    for (uint32_t y = 0; status == HR_OK && y < info.height; y++) {
+        of.width = info.width, of.height = info.height;
+        status = fn(user, &of, y, p.pixels + y * p.stride);
     }
     hri_buffer_unref(pixels);
     return status;

@@ -1,5 +1,5 @@
 /* masks:images=DIR,masks=DIR  images with a class for every pixel.  The mask of DIR/a/1.jpg is the PNG of the same name in the
- * other folder, a/1.png (suffix=_mask: a/1_mask.png), or else the BMP, a/1.bmp.  A JPEG is refused: it changes values.  masks:DIR alone is DIR/images with DIR/masks.
+ * other folder, a/1.png (suffix=_mask: a/1_mask.png), or else the BMP, TIFF or lossless WebP.  JPEG and AVIF are refused: they change values.  masks:DIR alone is DIR/images with DIR/masks.
  *
  * "image" is the file as it is (u8[n]: decode comes next); "label" is the mask as numbers of classes, u8[height,width], with 255
  * for pixels that are ignored, which decode turns into i32 of the size of the image, with -1 for them.
@@ -30,7 +30,8 @@ typedef struct options {
 static const hri_field fields[] = {
     {"images", "directory of images; alone: the directory with images/ and masks/",
      offsetof(options, images), HRI_FIELD_STRING, .metavar = "DIR"},
-    {"masks", "directory of masks: PNG or BMP files with the names of the images",
+    {"masks",
+     "directory of masks: PNG, BMP, TIFF or lossless WebP files with the names of the images",
      offsetof(options, masks), HRI_FIELD_STRING, .metavar = "DIR"},
     {"suffix", "what follows the name of an image in that of its mask", offsetof(options, suffix),
      HRI_FIELD_STRING, "", .metavar = "TEXT"},
@@ -51,6 +52,7 @@ typedef struct own {
     char *images_dir, *masks_dir;
     hri_hasher print; /* of the masks' sizes and times */
     uint64_t largest_mask;
+    bool whole_masks; /* some are of formats that are decoded as a whole */
     uint64_t newest;
     struct timespec newest_time;
 } own;
@@ -72,30 +74,31 @@ static bool path_with(const hri_stage *s, uint64_t i, const char *end, char *pat
     return used > 0 && used < PATH_SIZE;
 }
 
-/* The mask of image i: a PNG, or a BMP where there is one instead; false when its path is too long. */
+/* The mask of image i: a PNG, or the first of the others that is there; false when its path is too long. */
 static bool mask_path(const hri_stage *s, uint64_t i, char *path) {
-    if (!path_with(s, i, ".png", path)) {
-        return false;
+    static const char *const ends[] = {".png", ".bmp", ".tif", ".tiff", ".webp"};
+    for (size_t k = 0; k < sizeof ends / sizeof ends[0]; k++) {
+        if (!path_with(s, i, ends[k], path)) {
+            return false;
+        }
+        if (access(path, F_OK) == 0) {
+            return true;
+        }
     }
-    const size_t n = strlen(path);
-    if (access(path, F_OK) != 0) {
-        memcpy(path + n - 4, ".bmp", 4);
-        memcpy(path + n - 4, access(path, F_OK) == 0 ? ".bmp" : ".png", 4);
-    }
-    return true;
+    return path_with(s, i, ends[0], path);
 }
 
 /* Why there is no mask: one that loses values is not taken. */
 static hr_status no_mask(const hri_stage *s, uint64_t i, const char *image, const char *path,
                          hri_prose *why) {
-    static const char *const ends[] = {".jpg", ".jpeg", ".JPG"};
+    static const char *const ends[] = {".jpg", ".jpeg", ".JPG", ".avif"};
     char other[PATH_SIZE];
     for (size_t k = 0; k < sizeof ends / sizeof ends[0]; k++) {
         if (path_with(s, i, ends[k], other) && access(other, F_OK) == 0) {
             return hri_prose_set(why, HR_E_UNSUPPORTED,
-                                 "%s: a JPEG cannot be a mask, since its compression changes "
-                                 "values and colours; save masks as PNG or BMP",
-                                 other);
+                                 "%s: %s cannot be a mask, since its compression changes "
+                                 "values and colours; save masks as " HRI_MASK_FILES,
+                                 other, ends[k][1] == 'a' ? "an AVIF" : "a JPEG");
         }
     }
     return hri_prose_set(why, HR_E_NOT_FOUND,
@@ -136,6 +139,8 @@ static hr_status find_masks(hri_stage *s, hri_prose *why) {
                                    : hri_prose_set(why, HR_E_IO, "%s: %s", path, strerror(errno));
         }
         note_mask(w, i, &st);
+        const char *end = strrchr(path, '.');
+        w->whole_masks |= strcmp(end, ".png") != 0 && strcmp(end, ".bmp") != 0;
         if ((i + 1) % 16384 == 0) {
             hri_pipeline_progress(s->pipeline, s, i + 1, w->images.files.count);
         }
@@ -258,9 +263,11 @@ static hr_status put_specs(hri_stage *s) {
     s->spec.item_bytes = hri_bytes_add(hri_bytes_add(hri_pool_round(w->images.largest_file + 1),
                                                      hri_pool_round((uint64_t)width * height)),
                                        o->names ? 64 + PATH_SIZE : 64);
+    const uint64_t pixels = (uint64_t)width * height;
+    const uint64_t whole = w->whole_masks ? pixels * 12 + (1 << 20) : pixels * 3; /* of a TIFF */
     s->spec.load_bytes =
         hri_bytes_add(hri_bytes_add(s->spec.item_bytes, hri_pool_round(w->largest_mask + 1)),
-                      hri_image_scratch_bytes(width, height, (uint64_t)width * height * 3, 1, 1));
+                      hri_image_scratch_bytes(width, height, whole, 1, 1));
     return status;
 }
 
@@ -320,8 +327,9 @@ static hr_status emit_mask(const own *w, const char *path, const hri_buffer *fil
     hri_prose why = {{0}};
     void *data;
     hr_status status = hri_image_probe(file->data, bytes, &info, &why);
-    if (status != HR_OK || (info.format != HRI_IMAGE_PNG && info.format != HRI_IMAGE_BMP)) {
-        return hri_emit_fail(emit, HR_E_FORMAT, "its mask %s is not a PNG or BMP file", path);
+    if (status != HR_OK || info.format == HRI_IMAGE_JPEG || info.format == HRI_IMAGE_AVIF) {
+        return hri_emit_fail(emit, HR_E_FORMAT, "its mask %s is not a " HRI_MASK_FILES " file",
+                             path);
     }
     if (info.width != image->width || info.height != image->height) {
         return hri_emit_fail(emit, HR_E_SHAPE,

@@ -4,7 +4,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "base/alloc.h"
+#include "base/fault.h"
+#include "base/file.h"
 #include "data/image/mask.h"
 #include "pictures.h"
 #include "test.h"
@@ -252,3 +256,175 @@ TEST(masks, a_bmp_is_a_mask_and_a_jpeg_is_refused) {
     CHECK(!open_text("", &error));
     CHECK(strstr(error.message, "a/2.jpg: a JPEG cannot be a mask, since its compression changes"));
 }
+
+/* ---- files of the corpus ---- */
+
+static char *read_corpus(const char *name, size_t *bytes) {
+    char path[512], *data = NULL;
+    snprintf(path, sizeof path, "%s/tests/fuzz/corpus/mask/%s", HEADROOM_SOURCE_DIR, name);
+    CHECK_OK(hri_file_read(path, 1 << 20, &data, bytes, NULL));
+    return data;
+}
+
+static bool is_missing(const char *name) {
+    char text[32];
+    return (strstr(name, ".tiff") && !hri_tiff_version(text, sizeof text)) ||
+           (strstr(name, ".webp") && !hri_webp_version());
+}
+
+enum { CORPUS_W = 37, CORPUS_H = 21, CORPUS_PIXELS = CORPUS_W * CORPUS_H };
+
+/* The mask as classes that a look at it gives, inside 4 MiB; with the nth call refused, if not 0. */
+static hr_status decode_with(const char *name, const char *colours, uint64_t nth, uint8_t *out,
+                             size_t *classes, hri_prose *why) {
+    hri_buffer_pool *small;
+    hri_account *account;
+    hri_mask_seen seen = {.colour_count = 0};
+    static hri_mask_classes c;
+    size_t bytes;
+    char *data = read_corpus(name, &bytes);
+    CHECK_OK(hri_pool_create(4 << 20, &small));
+    CHECK_OK(hri_ledger_open(hri_pool_ledger(small), "test", 0, &account));
+    hri_ledger_set_user_waiting(hri_pool_ledger(small), true);
+    hri_memory inside = {.pool = small, .account = account};
+    hri_fault_set(HRI_FAULT_ANY, nth, 0);
+    hr_status status = hri_mask_look(data, bytes, &inside, &seen, why);
+    if (status == HR_OK) {
+        CHECK_OK(hri_mask_classes_settle(NULL, colours, NULL, &seen, &c, why));
+        status = hri_mask_decode(data, bytes, &c, &inside, out, why);
+        *classes = c.count;
+    }
+    CHECK_EQ(hri_ledger_look(hri_pool_ledger(small)).held, 0);
+    hri_pool_unref(small);
+    hri_free(data);
+    return status;
+}
+
+static hr_status decode_corpus(const char *name, uint8_t *out, size_t *classes, hri_prose *why) {
+    return decode_with(name, NULL, 0, out, classes, why);
+}
+
+TEST(masks, a_tiff_and_a_lossless_webp_have_the_classes_of_their_png) {
+    static const struct {
+        const char *name, *png;
+    } all[] = {{"ids.tiff", "ids.png"},   {"tiled.tiff", "ids.png"},
+               {"white.tiff", "ids.png"}, {"other_end.tiff", "ids.png"},
+               {"bit.tiff", "bits.png"},  {"colours.tiff", "colours.png"},
+               {"ids.webp", "ids.png"},   {"colours.webp", "colours.png"}};
+    uint8_t is[CORPUS_PIXELS], wanted[CORPUS_PIXELS];
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        hri_prose why = {""};
+        size_t classes = 0, wanted_classes = 0;
+        if (is_missing(all[i].name)) {
+            continue;
+        }
+        CHECK_OK(decode_corpus(all[i].png, wanted, &wanted_classes, &why));
+        CHECK_OK(decode_corpus(all[i].name, is, &classes, &why));
+        CHECK_EQ(classes, wanted_classes);
+        CHECK(!memcmp(is, wanted, sizeof is));
+    }
+}
+
+TEST(masks, an_index_of_the_palette_of_a_tiff_is_a_class_or_has_its_colour) {
+    uint8_t is[CORPUS_PIXELS], wanted[CORPUS_PIXELS];
+    size_t classes = 0;
+    hri_prose why = {""};
+    if (is_missing("indexed.tiff")) {
+        test_skip("libtiff 4.5 or later is not installed");
+    }
+    CHECK_OK(decode_corpus("colours.png", wanted, &classes, &why)); /* black, green, red */
+    CHECK_OK(decode_corpus("indexed.tiff", is, &classes, &why));
+    CHECK_EQ(classes, 3);
+    for (int i = 0; i < CORPUS_PIXELS; i++) { /* in the palette: black, red, green */
+        CHECK_EQ(is[i], wanted[i] ? 3 - wanted[i] : 0);
+    }
+    CHECK_OK(decode_with("indexed.tiff", "ff0000+000000+008040", 0, wanted, &classes, &why));
+    for (int i = 0; i < CORPUS_PIXELS; i++) {
+        CHECK_EQ(wanted[i], is[i] < 2 ? 1 - is[i] : 2);
+    }
+}
+
+TEST(masks, formats_that_change_values_are_refused_with_the_reason) {
+    static const struct {
+        const char *name, *part;
+        hr_status status;
+    } all[] = {
+        {"lossy.webp", "a lossy WebP cannot be a mask, since its compression changes", HR_E_FORMAT},
+        {"jpeg.tiff", "compression 7 may change values", HR_E_FORMAT},
+        {"sixteen.tiff", "16 bits per channel; a mask has at most 8", HR_E_FORMAT},
+        {"two.tiff", "2 channels; a mask has one (values) or three", HR_E_FORMAT},
+        {"vast_tile.tiff", "", HR_E_RANGE},
+        {"../image/rgb.jpg", "not a PNG, BMP, TIFF or lossless WebP file", HR_E_FORMAT},
+        {"../image/lossless.avif", "not a PNG, BMP, TIFF or lossless WebP file", HR_E_FORMAT}};
+    uint8_t out[CORPUS_PIXELS];
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        hri_prose why = {""};
+        size_t classes = 0;
+        if (strcmp(all[i].name, "lossy.webp") != 0 && is_missing(all[i].name)) {
+            continue;
+        }
+        CHECK_STATUS(decode_corpus(all[i].name, out, &classes, &why), all[i].status);
+        if (!strstr(why.text, all[i].part)) {
+            test_fail(__FILE__, __LINE__, "%s: \"%s\"", all[i].name, why.text);
+        }
+    }
+}
+
+TEST(masks, tiff_and_webp_files_are_found_beside_images) {
+    static const char *const files[] = {"ids.tiff", "ids.webp", "tiled.tiff"};
+    static const char *const names[] = {"0.tif", "1.webp", "2.tiff"};
+    hr_error error = {0};
+    hr_element *e;
+    uint8_t image[CORPUS_PIXELS * 3] = {0}, wanted[CORPUS_PIXELS];
+    size_t bytes, classes;
+    hri_prose why = {""};
+    if (is_missing(".tiff") || is_missing(".webp")) {
+        test_skip("libtiff 4.5 or libwebp is not installed");
+    }
+    CHECK_OK(decode_corpus("ids.png", wanted, &classes, &why));
+    for (int i = 0; i < 3; i++) {
+        char name[64], *data = read_corpus(files[i], &bytes);
+        snprintf(name, sizeof name, "d/images/%d.png", i);
+        write_png(name, image, CORPUS_W, CORPUS_H, RGB);
+        snprintf(name, sizeof name, "d/masks/%s", names[i]);
+        test_write(test_folder(), name, data, bytes);
+        hri_free(data);
+    }
+    hr_pipeline *p = open_text("", &error);
+    CHECK(p);
+    int seen = 0;
+    for (; hr_pipeline_next(p, &e) == HR_OK; seen++) {
+        const hr_field *label = hr_element_find(e, "label");
+        CHECK(label->bytes == sizeof wanted && !memcmp(label->data, wanted, sizeof wanted));
+        hr_element_unref(e);
+    }
+    CHECK_EQ(seen, 3);
+    hr_pipeline_destroy(p);
+    test_write(test_folder(), "d/masks/1.avif", "x", 1);
+    snprintf(why.text, sizeof why.text, "%s/d/masks/1.webp", test_folder());
+    CHECK_EQ(unlink(why.text), 0);
+    CHECK(!open_text("", &error));
+    CHECK(strstr(error.message, "1.avif: an AVIF cannot be a mask, since its compression changes"));
+}
+
+#ifdef HEADROOM_FAULTS
+TEST(masks, whatever_is_refused_while_a_file_is_read_is_a_status) {
+    static const char *const names[] = {"tiled.tiff", "ids.tiff", "colours.tiff", "ids.webp"};
+    uint8_t out[CORPUS_PIXELS];
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        for (uint64_t nth = 1;; nth++) {
+            hri_prose why = {""};
+            size_t classes;
+            CHECK(nth < 100);
+            const hr_status status = decode_with(names[i], NULL, nth, out, &classes, &why);
+            const uint64_t delivered = hri_fault_delivered();
+            hri_fault_set(HRI_FAULT_ANY, 0, 0);
+            if (!delivered) {
+                CHECK(status == HR_OK || is_missing(names[i]));
+                break;
+            }
+            CHECK(status == HR_E_NOMEM_HOST || status == HR_E_UNSUPPORTED);
+        }
+    }
+}
+#endif
