@@ -5,6 +5,7 @@
  *   bench/gpu_ops --product "nt bf16 f32 2048 50304 768 768 768 50304"   a product: operands as they lie (n) or turned (t), their
  *                                       type and the result's, M N K, elements from row to row of each, "add"
  *   bench/gpu_ops --no-cudnn --no-cublaslt conv attention matmul         our own kernels where a library has some
+ *   bench/gpu_ops --exact ...           f32 products in f32, not in tf32
  *   bench/gpu_ops --trial ...           algorithms of libraries are chosen in a trial, and all candidates shown: group and microseconds
  *   bench/gpu_ops --wait ...            says "ready" when the first call is over, and times when a line comes in: many of them may
  *                                       compile side by side and be timed one after the other (tools/gpu-attention)
@@ -463,6 +464,8 @@ int main(int argc, char **argv) {
         } else if (!strcmp(argv[at], "--trial")) {
             b.trial = 1;
             options.report = show_candidates;
+        } else if (!strcmp(argv[at], "--exact")) {
+            options.exact_f32 = 1;
         } else if (!strcmp(argv[at], "--no-cudnn")) {
             options.no_cudnn = 1;
         } else if (!strcmp(argv[at], "--no-cublaslt")) {
