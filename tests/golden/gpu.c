@@ -62,7 +62,9 @@ TEST(gpu, doctor_finds_a_device_that_gives_no_memory) {
 TEST(gpu, doctor_names_a_driver_that_is_too_old_as_broken) {
     const golden_result r = run_with("doctor host", LAME, NULL);
     CHECK_EQ(r.code, 0);
-    CHECK(strstr(r.out, "\n  broken  cuda driver"));
+    const char *line = strstr(r.out, "\n  broken ");
+    CHECK(line); /* the column is as wide as the words in it: a library may be missing */
+    CHECK(!strncmp(line + 9 + strspn(line + 9, " "), "cuda driver", 11));
 }
 
 TEST(gpu, devices_shows_one_that_cannot_be_opened) {

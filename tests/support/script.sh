@@ -3,6 +3,7 @@
 #   try NAME COMMAND...         passes when the command does; its output is shown when it fails
 #   try_not CODE NAME COMMAND.. passes when the command exits with CODE
 #   skip NAME REASON            a case that cannot run here
+#   has_python                  is there a Python 3?
 #   finish                      prints the closing line and exits as it says
 #
 # $tmp is an empty folder that is removed at the end; $tmp/before holds what the case before printed.
@@ -35,6 +36,8 @@ skip() {
     echo "    skipped: $2"
     echo "skipped $1"
 }
+
+has_python() { "${HEADROOM_PYTHON:-python3}" -c '' 2>/dev/null; }
 
 finish() {
     echo "$passed passed, $failed failed, $skipped skipped"
