@@ -2,38 +2,15 @@
  * half written, and a retry works. */
 #include <headroom/headroom.h>
 
-#include <stdio.h>
-#include <string.h>
-
-#include "base/alloc.h"
-#include "base/fault.h"
-#include "base/file.h"
-#include "pictures.h"
+#include "runs.h"
 #include "step/objective.h"
+#include "sweep.h"
 #include "test.h"
 
 static const char model[] = "mlp:size=2,channels=1,width=8,layers=3,classes=2";
 
-/* Runs it with the Nth allocation failing, for every N there is. */
-static void fail_each(hr_status (*run)(void)) {
-    int failed = 0;
-    uint64_t delivered = 1;
-    CHECK_OK(run());
-    for (uint64_t nth = 1; delivered; nth++) {
-        const int64_t live = hri_fault_live_allocs();
-        hri_fault_set(HRI_FAULT_ALLOC, nth, nth % 2);
-        const hr_status status = run();
-        delivered = hri_fault_delivered();
-        hri_fault_set(HRI_FAULT_ALLOC, 0, 0);
-        CHECK_EQ(hri_fault_live_allocs(), live);
-        CHECK(status == HR_OK || status == HR_E_NOMEM_HOST || delivered);
-        failed += status != HR_OK;
-    }
-    CHECK(failed > 10);
-    CHECK_OK(run());
-}
-
-static hr_status build_step(void) {
+static hr_status build_step(const void *user) {
+    (void)user;
     hr_train_options o = {.size = sizeof o};
     hr_model *m = NULL;
     hr_graph *g = NULL;
@@ -56,49 +33,27 @@ static hr_status build_step(void) {
 }
 
 TEST_TIMEOUT(lora, a_step_with_passes_is_built_or_not, 60) {
-    fail_each(build_step);
+    test_sweep(build_step, NULL);
 }
 
-static const char *in(const char *name) {
-    static char paths[2][600];
-    static unsigned at;
-    char *path = paths[at++ % 2];
-    snprintf(path, sizeof paths[0], "%s/%s", test_folder(), name);
-    return path;
-}
-
-static hr_status merge(void) {
+static hr_status merge(const void *user) {
+    (void)user;
     hr_checkpoint *c = NULL;
     hr_error why = {.code = HR_OK};
-    hr_status status = hr_checkpoint_open(in("run"), &c, &why);
-    status =
-        status == HR_OK ? hr_checkpoint_merge(c, in("merged.safetensors"), NULL, &why) : status;
+    hr_status status = hr_checkpoint_open(test_in("run"), &c, &why);
+    status = status == HR_OK ? hr_checkpoint_merge(c, test_in("merged.safetensors"), NULL, &why)
+                             : status;
     CHECK(status == HR_OK || why.message[0]);
     hr_checkpoint_close(c);
     return status;
 }
 
 TEST_TIMEOUT(lora, merging_gives_a_whole_file_or_none, 60) {
-    const hr_ctx_options co = {.size = sizeof co, .no_cuda = 1};
-    hr_ctx *ctx;
-    hr_plan *plan;
-    hr_error why = {.code = HR_OK};
-    const hr_job_options o = {.size = sizeof o,
-                              .model = model,
-                              .passes = "lora:rank=2",
-                              .data = "synthetic:count=8",
-                              .batch = 4,
-                              .steps = 1,
-                              .threads = 1,
-                              .effort = 1000,
-                              .no_measure = 1,
-                              .cache = "",
-                              .folder = in("run")};
-    CHECK_OK(hr_ctx_create(&co, &ctx));
-    if (hr_job_plan(ctx, &o, &plan, &why) != HR_OK || hr_job_train(plan, &why) != HR_OK) {
-        test_fail(__FILE__, __LINE__, "%s", why.message);
-    }
-    hr_plan_destroy(plan);
-    hr_ctx_destroy(ctx);
-    fail_each(merge);
+    hr_job_options o = test_job(model, "run");
+    o.passes = "lora:rank=2";
+    o.data = "synthetic:count=8";
+    o.batch = 4;
+    o.steps = 1;
+    (void)test_trained(&o);
+    test_sweep(merge, NULL);
 }

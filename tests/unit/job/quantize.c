@@ -10,84 +10,23 @@
 #include "graph/graph.h"
 #include "ops/common/histogram.h"
 #include "passes/common/pass.h"
-#include "pictures.h"
+#include "runs.h"
 #include "test.h"
 #include "weights/quantize.h"
 
-static const char *in(const char *name) {
-    static char paths[4][600];
-    static unsigned at;
-    char *path = paths[at++ % 4];
-    snprintf(path, sizeof paths[0], "%s/%s", test_folder(), name);
-    return path;
-}
-
-static hr_ctx *open_context(void) {
-    const hr_ctx_options co = {.size = sizeof co, .no_cuda = 1};
-    hr_ctx *ctx;
-    CHECK_OK(hr_ctx_create(&co, &ctx));
-    return ctx;
-}
-
-static void train(const char *model, const char *folder) {
-    hr_ctx *ctx = open_context();
-    hr_plan *plan = NULL;
-    hr_error why = {.code = HR_OK};
-    const hr_job_options o = {.size = sizeof o,
-                              .model = model,
-                              .data = "synthetic:count=64",
-                              .training = "rate=0.02",
-                              .batch = 8,
-                              .steps = 20,
-                              .seed = 3,
-                              .threads = 1,
-                              .effort = 1000,
-                              .no_measure = 1,
-                              .cache = "",
-                              .folder = folder};
-    if (hr_job_plan(ctx, &o, &plan, &why) != HR_OK || hr_job_train(plan, &why) != HR_OK) {
-        test_fail(__FILE__, __LINE__, "%s", why.message);
-    }
-    hr_plan_destroy(plan);
-    hr_ctx_destroy(ctx);
-}
-
-typedef struct scores {
-    float of[64][16];
-    uint64_t count, classes;
-} scores;
-
-static hr_status keep(void *user, const hr_prediction *p) {
-    scores *s = user;
-    CHECK(p->index < 64 && p->class_count <= 16);
-    memcpy(s->of[p->index], p->scores, p->class_count * sizeof(float));
-    s->count++;
-    s->classes = p->class_count;
-    return HR_OK;
-}
-
-static void predict(const char *checkpoint, scores *out) {
-    hr_ctx *ctx = open_context();
-    hr_predictor *p = NULL;
-    hr_error why = {.code = HR_OK};
-    const hr_infer_options o = {.size = sizeof o,
-                                .checkpoint = checkpoint,
-                                .data = "synthetic:count=64",
-                                .no_labels = 1,
-                                .threads = 2};
-    memset(out, 0, sizeof *out);
-    if (hr_predictor_open(ctx, &o, &p, &why) != HR_OK ||
-        hr_predictor_run(p, keep, out, NULL, &why) != HR_OK) {
-        test_fail(__FILE__, __LINE__, "%s", why.message);
-    }
-    CHECK_EQ(out->count, 64);
-    hr_predictor_close(p);
-    hr_ctx_destroy(ctx);
+static void train(const char *model) {
+    hr_job_options o = test_job(model, "run");
+    o.data = "synthetic:count=64";
+    o.training = "rate=0.02";
+    o.batch = 8;
+    o.steps = 20;
+    o.seed = 3;
+    (void)test_trained(&o);
 }
 
 static hr_quantize_result quantize_to(int32_t type, const char *run, const char *out,
                                       int32_t method, uint64_t samples, const char *budget) {
-    hr_ctx *ctx = open_context();
+    hr_ctx *ctx = test_context();
     hr_error why = {.code = HR_OK};
     hr_quantize_result r = {.size = sizeof r};
     const hr_infer_options from = {.size = sizeof from,
@@ -114,7 +53,7 @@ static hr_quantize_result quantize(const char *run, const char *out, int32_t met
 }
 
 /* The largest difference over the largest score, and how many classes are the same. */
-static double apart(const scores *a, const scores *b, int *same) {
+static double apart(const test_scores *a, const test_scores *b, int *same) {
     double largest = 0, by = 0;
     *same = 0;
     for (uint64_t i = 0; i < a->count; i++) {
@@ -133,26 +72,26 @@ static double apart(const scores *a, const scores *b, int *same) {
 static const char resnet[] = "resnet18:size=32,width=8,classes=10,layers=1x1x1";
 
 TEST(job_quantize, folding_batch_norms_changes_scores_by_rounding_alone) {
-    static scores a, b;
+    static test_scores a, b;
     int same;
     hri_checkpoint c;
     hri_quantizing q;
     hri_prose why = {0};
     hri_quantize_report r;
     hr_graph *g, *folded;
-    train(resnet, in("run"));
-    CHECK_OK(hri_checkpoint_open(in("run"), &c, &why));
+    train(resnet);
+    CHECK_OK(hri_checkpoint_open(test_in("run"), &c, &why));
     CHECK_OK(hri_quantize_graph(&c, "", &g, &why));
     CHECK_OK(hri_quantizing_init(&q, g, 0));
-    CHECK_OK(
-        hri_checkpoint_quantize(&c, &q, HRI_QUANTIZE_FOLD, NULL, in("f.safetensors"), &r, &why));
+    CHECK_OK(hri_checkpoint_quantize(&c, &q, HRI_QUANTIZE_FOLD, NULL, test_in("f.safetensors"), &r,
+                                     &why));
     CHECK_EQ(r.layers, 10);
     CHECK_OK(hri_quantize_graph(&c, "quantize:to=fold", &folded, &why));
     for (uint32_t i = 0; i < folded->node_count; i++) {
         CHECK(strcmp(folded->nodes[i].sig.op->name, "batch_norm_inference") != 0);
     }
-    predict(in("run"), &a);
-    predict(in("f.safetensors"), &b);
+    test_predict(test_in("run"), &a);
+    test_predict(test_in("f.safetensors"), &b);
     CHECK_LE(apart(&a, &b, &same), 1e-5);
     CHECK_EQ(same, 64);
     hr_graph_destroy(folded);
@@ -162,84 +101,85 @@ TEST(job_quantize, folding_batch_norms_changes_scores_by_rounding_alone) {
 }
 
 TEST(job_quantize, every_method_gives_a_file_that_predicts_nearly_the_same) {
-    static scores a, b;
+    static test_scores a, b;
     int same;
-    train(resnet, in("run"));
-    predict(in("run"), &a);
+    train(resnet);
+    test_predict(test_in("run"), &a);
     for (int32_t method = HR_CALIBRATION_MINMAX; method <= HR_CALIBRATION_MSE; method++) {
-        const hr_quantize_result r = quantize(in("run"), in("q.safetensors"), method, 64, NULL);
+        const hr_quantize_result r =
+            quantize(test_in("run"), test_in("q.safetensors"), method, 64, NULL);
         CHECK_EQ(r.layers, 10);
         CHECK_EQ(r.real_layers, 0);
         CHECK_EQ(r.samples, 64);
         CHECK_LE(r.bytes, r.bytes_before * 3 / 10);
         CHECK_LE(r.measured_peak_bytes, r.planned_peak_bytes);
-        predict(in("q.safetensors"), &b);
+        test_predict(test_in("q.safetensors"), &b);
         CHECK_LE(apart(&a, &b, &same), 0.15);
     }
 }
 
 TEST(job_quantize, linear_layers_and_flattened_images_compute_in_bytes) {
-    static scores a, b;
+    static test_scores a, b;
     int same;
-    train("lenet:classes=4", in("run"));
-    predict(in("run"), &a);
+    train("lenet:classes=4");
+    test_predict(test_in("run"), &a);
     const hr_quantize_result r =
-        quantize(in("run"), in("q.safetensors"), HR_CALIBRATION_MINMAX, 64, NULL);
+        quantize(test_in("run"), test_in("q.safetensors"), HR_CALIBRATION_MINMAX, 64, NULL);
     CHECK_EQ(r.layers, 5);
-    predict(in("q.safetensors"), &b);
+    test_predict(test_in("q.safetensors"), &b);
     CHECK_LE(apart(&a, &b, &same), 0.1);
     CHECK(same >= 60);
 }
 
 TEST(job_quantize, depthwise_convolutions_and_relu6_compute_in_bytes) {
-    static scores a, b;
+    static test_scores a, b;
     int same;
-    train("mobilenet_v2:size=32,multiplier=0.25,classes=10", in("run"));
-    predict(in("run"), &a);
+    train("mobilenet_v2:size=32,multiplier=0.25,classes=10");
+    test_predict(test_in("run"), &a);
     const hr_quantize_result r =
-        quantize(in("run"), in("q.safetensors"), HR_CALIBRATION_MINMAX, 64, NULL);
+        quantize(test_in("run"), test_in("q.safetensors"), HR_CALIBRATION_MINMAX, 64, NULL);
     CHECK_EQ(r.real_layers, 0);
     CHECK_EQ(r.layers, 53);
     CHECK_LE(r.bytes, r.bytes_before * 4 / 10);
-    predict(in("q.safetensors"), &b);
+    test_predict(test_in("q.safetensors"), &b);
     CHECK_LE(apart(&a, &b, &same), 0.3);
 }
 
 TEST(job_quantize, convolutions_in_groups_compute_in_bytes) {
-    static scores a, b;
+    static test_scores a, b;
     int same;
-    train("resnext50_32x4d:size=32,width=16,layers=1x1x1x1,groups=4,group_width=8,classes=10",
-          in("run"));
-    predict(in("run"), &a);
+    train("resnext50_32x4d:size=32,width=16,layers=1x1x1x1,groups=4,group_width=8,classes=10");
+    test_predict(test_in("run"), &a);
     const hr_quantize_result r =
-        quantize(in("run"), in("q.safetensors"), HR_CALIBRATION_MINMAX, 64, NULL);
+        quantize(test_in("run"), test_in("q.safetensors"), HR_CALIBRATION_MINMAX, 64, NULL);
     CHECK_EQ(r.real_layers, 0);
     CHECK_EQ(r.layers, 18);
     CHECK_LE(r.bytes, r.bytes_before * 3 / 10);
-    predict(in("q.safetensors"), &b);
+    test_predict(test_in("q.safetensors"), &b);
     CHECK_LE(apart(&a, &b, &same), 0.1);
 }
 
 TEST(job_quantize, layers_of_8_bit_floats_predict_nearly_the_same) {
-    static scores a, b;
+    static test_scores a, b;
     int same;
-    train(resnet, in("run"));
-    predict(in("run"), &a);
-    const hr_quantize_result r = quantize_to(HR_QUANTIZED_FP8, in("run"), in("q.safetensors"),
-                                             HR_CALIBRATION_MINMAX, 64, NULL);
+    train(resnet);
+    test_predict(test_in("run"), &a);
+    const hr_quantize_result r =
+        quantize_to(HR_QUANTIZED_FP8, test_in("run"), test_in("q.safetensors"),
+                    HR_CALIBRATION_MINMAX, 64, NULL);
     CHECK_EQ(r.real_layers, 0);
     CHECK_LE(r.bytes, r.bytes_before * 3 / 10);
-    predict(in("q.safetensors"), &b);
+    test_predict(test_in("q.safetensors"), &b);
     const double by = apart(&a, &b, &same);
     CHECK(by > 0 && by <= 0.15);
 }
 
 TEST(job_quantize, a_type_that_does_not_exist_is_refused) {
-    hr_ctx *ctx = open_context();
+    hr_ctx *ctx = test_context();
     hr_error why = {.code = HR_OK};
     const hr_infer_options from = {
-        .size = sizeof from, .checkpoint = in("run"), .data = "synthetic"};
-    hr_quantize_options o = {.size = sizeof o, .infer = &from, .out = in("q"), .type = 2};
+        .size = sizeof from, .checkpoint = test_in("run"), .data = "synthetic"};
+    hr_quantize_options o = {.size = sizeof o, .infer = &from, .out = test_in("q"), .type = 2};
     CHECK_STATUS(hr_quantize(ctx, &o, NULL, &why), HR_E_INVALID);
     CHECK(strstr(why.message, "type"));
     o.type = HR_QUANTIZED_FP8;
@@ -252,33 +192,32 @@ TEST(job_quantize, calibration_needs_the_same_memory_for_more_samples) {
 #if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
     test_skip("the budget would have to hold the sanitizer's own memory");
 #endif
-    train(resnet, in("run"));
-    const hr_quantize_result few = quantize(in("run"), in("a.safetensors"), 0, 16, "40MiB");
-    const hr_quantize_result more = quantize(in("run"), in("b.safetensors"), 0, 64, "40MiB");
+    train(resnet);
+    const hr_quantize_result few =
+        quantize(test_in("run"), test_in("a.safetensors"), 0, 16, "40MiB");
+    const hr_quantize_result more =
+        quantize(test_in("run"), test_in("b.safetensors"), 0, 64, "40MiB");
     CHECK_LE(more.planned_peak_bytes, few.planned_peak_bytes + (2 << 20)); /* the process grew */
     CHECK_LE(more.measured_peak_bytes, more.planned_peak_bytes);
     CHECK_LE(more.planned_peak_bytes, UINT64_C(40) << 20);
 }
 
 TEST(job_quantize, what_is_quantized_is_not_quantized_again_and_not_trained) {
-    hr_ctx *ctx = open_context();
+    hr_ctx *ctx = test_context();
     hr_error why = {.code = HR_OK};
     hr_plan *plan = NULL;
-    train("mlp:size=4,channels=1,width=8,layers=2,classes=3", in("run"));
-    quantize(in("run"), in("q.safetensors"), 0, 16, NULL);
+    train("mlp:size=4,channels=1,width=8,layers=2,classes=3");
+    quantize(test_in("run"), test_in("q.safetensors"), 0, 16, NULL);
     const hr_infer_options from = {
-        .size = sizeof from, .checkpoint = in("q.safetensors"), .data = "synthetic:count=8"};
-    const hr_quantize_options o = {.size = sizeof o, .infer = &from, .out = in("r.safetensors")};
+        .size = sizeof from, .checkpoint = test_in("q.safetensors"), .data = "synthetic:count=8"};
+    const hr_quantize_options o = {
+        .size = sizeof o, .infer = &from, .out = test_in("r.safetensors")};
     CHECK_STATUS(hr_quantize(ctx, &o, NULL, &why), HR_E_UNSUPPORTED);
     CHECK(strstr(why.message, "already"));
-    const hr_job_options job = {.size = sizeof job,
-                                .model = "mlp:size=4,channels=1,width=8,layers=2,classes=3",
-                                .data = "synthetic:count=8",
-                                .passes = "quantize",
-                                .batch = 4,
-                                .effort = 1000,
-                                .no_measure = 1,
-                                .cache = ""};
+    hr_job_options job = test_job("mlp:size=4,channels=1,width=8,layers=2,classes=3", NULL);
+    job.data = "synthetic:count=8";
+    job.passes = "quantize";
+    job.batch = 4;
     CHECK(hr_job_plan(ctx, &job, &plan, &why) != HR_OK);
     CHECK(strstr(why.message, "evaluation"));
     hr_ctx_destroy(ctx);
