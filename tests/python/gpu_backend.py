@@ -1,8 +1,8 @@
 """gpu_backend.py: the table of tools/gpu-torch-backend, which has the options.
 
 One process a row, because a budget is of a process and PyTorch keeps what it has cached: this file starts itself for each, several at
-a time, since compiling needs no GPU.  Ops and steps are timed by one row at a time (turns.py).  A row that fails, does not fit or
-takes too long is a line of the table; what it said, and where its memory was, stands below it."""
+a time, since compiling needs no GPU.  Ops are timed by one row at a time, and steps when all have compiled (turns.py).  A row that
+fails, does not fit or takes too long is a line of the table; what it said, and where its memory was, stands below it."""
 import argparse
 import faulthandler
 import json
@@ -34,7 +34,7 @@ def options(argv=None):
     p.add_argument("--budgets", default="none,8,6,5,4", help="GiB of the process")
     p.add_argument("--knobs", default="1.0,0.5,0.2,0.0", help="torch.compile's activation_memory_budget")
     p.add_argument("--ways", default="exact,captured,knob,inductor,forecast,inductor+arena,eager")
-    p.add_argument("--steps", type=int, default=18, help="6 of them before those that are timed")
+    p.add_argument("--steps", type=int, default=30, help="9 of them before those that are timed")
     p.add_argument("--out", default="", help="a file that gets each row as a line of JSON when it ends")
     p.add_argument("--said", type=int, default=60, help="lines of what a row that failed has said")
     p.add_argument("--jobs", type=int, default=8)
@@ -253,7 +253,8 @@ def measured(o, name, way, amount, arena, peak, turn):
         for _ in range(5):
             losses.append(one())
     with turn("steps"):
-        for _ in range(max(1, o.steps - 6)):
+        losses += [one() for _ in range(3)]  # the GPU has waited
+        for _ in range(max(1, o.steps - 9)):
             start = time.perf_counter()
             last = one()
             times.append(1000 * (time.perf_counter() - start))
@@ -266,7 +267,7 @@ def measured(o, name, way, amount, arena, peak, turn):
     if compiled.reports:
         r = compiled.reports[-1]
         found.update(planned=r.peak_bytes + r.outside_bytes, recomputed=r.recomputed, copied=r.copied_bytes, ratio=r.time_ratio,
-                     promise=r.promise, capture=r.capture)
+                     promise=r.promise, capture=r.capture, share=r.share)
     return found
 
 
@@ -331,7 +332,7 @@ def show(name, way, amount, r):
     words = [f"({r['setup']:.0f} s)"] + [w for w, on in (("OVER", over), ("NOT PLANNED", late)) if on]
     words += [f"{k} {mib(r[k], 1)}" for k in ("allocated", "reserved") if k in r]
     words += [f"losses {r['bits'][0]}, state {r['bits'][1]}"] if r.get("bits") else []
-    words += [r["capture"]] if r.get("capture") else []
+    words += [remark(r)] if remark(r) else []
     words += [f"{k} {arena[k]}" for k in ("served", "extra", "overflow", "syncs") if arena]
     print(f"{begin}{r['ms']:7.1f} {mib(r['nvml'])} {mib(r.get('planned', 0), 8)} {mib(arena.get('arena_bytes', 0))} "
           f"{mib(arena.get('bound_bytes', 0))} {arena.get('missed', 0):7} {r.get('recomputed', 0):6} {mib(r.get('copied', 0))}  "
@@ -365,8 +366,9 @@ def note(o, one, r):
 
 def markdown(found, asked):
     """The rows as they were asked for, for a document."""
-    print("\n| model | way | budget | ms a step | NVML, MiB | planned, MiB | NVML above it | recomputed ops | copied, MiB | |\n"
-          "|---|---|---|---|---|---|---|---|---|---|")
+    print("\n| model | way | budget | ms a step | NVML, MiB | planned, MiB | NVML above it | recomputed ops | copied, MiB | bits of losses, "
+          "state | |\n|---|---|---|---|---|---|---|---|---|---|---|")
+    letters = {}  # of a model's rows: the same letter where all bits were the same
     for one in asked:
         r = found.get(one, {"error": "not run"})
         if "error" in r:
@@ -376,7 +378,18 @@ def markdown(found, asked):
         above = f"{100 * (nvml / planned - 1):+.1f} %" if planned and nvml else ""
         mib = lambda n: f"{n / MIB:,.0f}" if n else ""  # noqa: E731
         print(f"| {' | '.join(one)} | {r['ms']:.1f} | {mib(nvml)} | {mib(planned)} | {above} | {r.get('recomputed', '')} | "
-              f"{mib(r.get('copied', 0))} | {r.get('capture', '')} |")
+              f"{mib(r.get('copied', 0))} | {same_bits(letters, one[0], r)} | {remark(r)} |")
+
+
+def same_bits(letters, model, r):
+    seen = letters.setdefault(model, [[], []])
+    for known, bits in zip(seen, r.get("bits", ())):
+        known.extend([] if bits in known else [bits])
+    return ", ".join(chr(ord("a") + known.index(bits)) for known, bits in zip(seen, r.get("bits", ())))
+
+
+def remark(r):
+    return f"PyTorch's own choice, {r['share']:g}" if r.get("share") is not None else r.get("capture") or ""
 
 
 def table(o):

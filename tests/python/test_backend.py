@@ -92,6 +92,41 @@ class Backend(unittest.TestCase):
             torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
         self.assertEqual(int(module.an.num_batches_tracked), 2)
 
+    def halves(self, **options) -> tuple[list[str], compiled.Report]:
+        """What Inductor is given to compile, as text; it compiles nothing."""
+        from functools import partial
+        from unittest import mock
+
+        from functorch.compile import make_boxed_func
+        from torch._inductor.compile_fx import compile_fx
+
+        texts = []
+
+        def keep(graph, _inputs, **_):
+            texts.append(graph.code)
+            return make_boxed_func(graph.forward)
+
+        module, (x, y) = Net(dropout=0.0), batch()
+        inner = partial(compile_fx, inner_compile=keep)
+        torch._dynamo.reset()
+        if options:
+            with mock.patch("headroom.compiled.inductor.compile_fx", inner):
+                loss, scores = torch.compile(module, backend="headroom", options=options, fullgraph=True)(x, y)
+        else:
+            loss, scores = torch.compile(module, backend=inner, fullgraph=True)(x, y)
+        (loss + scores.square().mean()).backward()
+        return texts, compiled.reports[-1] if options else None
+
+    def test_inductor_without_a_budget_or_with_enough_gets_what_pytorch_would_choose(self) -> None:
+        want, _ = self.halves()
+        self.assertEqual(len(want), 2)
+        for budget in (None, "1GiB"):
+            with self.subTest(budget=budget):
+                got, report = self.halves(compiler="inductor", budget=budget)
+                self.assertEqual(want, got)
+                self.assertEqual((report.share, report.time_ratio), (1.0, 1.0))
+                self.assertIn("activation_memory_budget 1", str(report))
+
     def test_no_is_an_exception_with_the_minimum(self) -> None:
         module = copy.deepcopy(self.base)
         with self.assertRaises(Exception) as caught:

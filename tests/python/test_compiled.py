@@ -7,7 +7,7 @@ from unittest import mock
 
 import headroom as hr
 from headroom.compiled.arena import Arena
-from headroom.compiled.backend import Partition, Settings
+from headroom.compiled.backend import Partition, Settings, spares
 from headroom.compiled.problem import HELD, Problem, schedule
 from headroom.compiled.step import Node, Step, early_nodes
 from headroom.library import library
@@ -132,6 +132,13 @@ class Options(unittest.TestCase):
     def test_steps_are_captured_unless_that_is_switched_off(self) -> None:
         found = [(s.capture, s.capture_asked) for s in (Settings(None), Settings({"capture": True}), Settings({"capture": False}))]
         self.assertEqual(found, [(True, False), (True, True), (False, False)])
+
+
+    def test_inductor_has_less_to_spare_where_nothing_fits_otherwise(self) -> None:
+        first, second = spares(4 << 30, 1 << 30)
+        self.assertLess(second, first)
+        self.assertLess(first, (4 << 30) // 20)
+        self.assertEqual(spares(1, 2), [48 << 20, 24 << 20])
 
 
 class Reserved(unittest.TestCase):

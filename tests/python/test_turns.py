@@ -55,6 +55,9 @@ class Turns(unittest.TestCase):
         self.assertEqual(len(notes), 30)
         for begin, end in zip(notes[::2], notes[1::2]):
             self.assertEqual((begin.split()[0], end.split()[0], begin.split()[1]), ("begins", "ends", end.split()[1]))
+        rows = [note.split()[1] for note in notes[::2]]
+        self.assertEqual(len(set(rows[8:12])), 4)  # the steps of the first four, when all of them had had their ops
+        self.assertEqual(rows[12:], rows[-1:] * 3)
 
     def test_a_row_that_dies_or_hangs_in_its_turn_gives_it_back(self):
         names, found, left, _ = self.run_rows(["hangs", "dies", "works", "works"], jobs=4, seconds=300, hold=5)

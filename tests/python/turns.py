@@ -1,8 +1,9 @@
 """turns.py: processes that share a GPU, one of which measures at a time.
 
 Each row of a table is a process, and set-up (imports, tracing, planning, compiling) is done side by side.  What is timed needs the GPU
-alone: a row asks for a turn over a pipe and waits for a byte.  The parent gives one turn at a time.  In one of the kind "steps" all
-other rows are stopped (SIGSTOP), so that nothing else runs on the GPU or on the cores.  Time in which a row waits or is stopped is not
+alone: a row asks for a turn over a pipe and waits for a byte.  The parent gives one turn at a time.  Those of the kind "steps" begin when
+all rows that run have asked for one, so that nobody compiles meanwhile, and none is started until the last of them has ended; where
+time gets short, they begin earlier, and all other rows are stopped (SIGSTOP).  Time in which a row waits or is stopped is not
 its own and does not count in its limit.  A row that ends or is killed gives its turn back, and one that keeps a turn for too long is
 killed: nothing waits forever.  A turn inside a turn is the same turn."""
 import collections
@@ -82,14 +83,15 @@ class Table:
         self.todo, self.make, self.ended, self.say = collections.deque(names), make, ended, say
         self.jobs, self.seconds, self.limit, self.hold, self.start = jobs, seconds, limit, hold, start
         self.rows, self.holder, self.kind, self.began = [], None, "", time.time()
-        self.held = 0.0
+        self.held, self.timing = 0.0, False
 
     def run(self):
         """What had no time is returned."""
         told = time.time()
         try:
             while (self.todo or self.rows) and self.left() > 0:
-                while self.todo and len(self.rows) < self.jobs and self.kind != "steps" and self.left() > self.start:
+                self.timing = self.timing and any(r.wants == "steps" for r in self.rows)
+                while self.todo and len(self.rows) < self.jobs and not self.timing and self.left() > self.start:
                     name = self.todo.popleft()
                     self.rows.append(Row(name, *self.make(name)))
                 if not self.rows:
@@ -137,6 +139,12 @@ class Table:
         if self.holder is not None:
             return
         waiting = sorted((r for r in self.rows if r.wants), key=lambda r: (KINDS.index(r.wants), r.since))
+        if waiting and waiting[0].wants == "steps" and not self.timing:
+            last = [r for r in waiting if r.wants == "steps"]
+            if len(last) < len(self.rows) and self.left() > 4 + 3 * len(last):
+                waiting = [r for r in waiting if r.wants != "steps"]  # others compile
+            else:
+                self.timing = True
         if not waiting:
             return
         self.holder, self.kind, self.held = waiting[0], waiting[0].wants, time.time()

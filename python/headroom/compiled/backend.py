@@ -82,6 +82,8 @@ class Partition:
 
             warnings.warn("headroom: this graph has sizes that are not numbers, so there are no bytes to plan, and nothing is: compile "
                           "with dynamic=False", stacklevel=2)
+            if self.settings.compiler == "inductor":
+                return partitioners.min_cut_rematerialization_partition(joint_module, joint_inputs, num_fwd_outputs=num_fwd_outputs, **rest)
             return partitioners.default_partition(joint_module, joint_inputs, num_fwd_outputs=num_fwd_outputs, **keep(rest))
         joint = Joint(joint_module, num_fwd_outputs, updated_inputs())
         for n in joint.refused:
@@ -95,7 +97,39 @@ class Partition:
             from torch.utils._ordered_set import OrderedSet
 
             more["static_lifetime_input_nodes"] = OrderedSet(inputs[i] for i in static)
-        return partitioners._extract_fwd_bwd_modules(arranged.module, arranged.saved, [], num_fwd_outputs=num_fwd_outputs, **more)
+        halves = partitioners._extract_fwd_bwd_modules(arranged.module, arranged.saved, [], num_fwd_outputs=num_fwd_outputs, **more)
+        if self.settings.compiler == "inductor":
+            halves = self.better(halves, joint_module, joint_inputs, {"num_fwd_outputs": num_fwd_outputs, **keep(rest)})
+        self.announce()
+        return halves
+
+    def better(self, halves: Any, joint_module: Any, joint_inputs: Any, rest: dict[str, Any]) -> Any:
+        """The plan's halves, or PyTorch's own where these fit and are faster."""
+        from . import choices
+        from .times import moved, workspace
+
+        r, device = self.report, device_of_nodes(joint_module.graph.nodes)
+        assert r is not None
+
+        def candidate(pair: Any, share: Optional[float]) -> Any:
+            found = choices.forecast(pair, self.forward_count, self.clock(device), moved, workspace)
+            return choices.Candidate(pair, share, found)
+
+        def of(share: float) -> Any:
+            return candidate(choices.own(joint_module, joint_inputs, share, rest), share)
+
+        with generators_kept(device):
+            room = None if r.budget_bytes is None else r.budget_bytes - r.outside_bytes
+            best, ratio = choices.choose(candidate(halves, None), room, of)
+        if best.share is not None:
+            r.taken(best.found.bytes, best.found.again, best.share)
+        r.time_ratio = ratio
+        return best.halves
+
+    def clock(self, device: Any) -> Any:
+        from .times import clock
+
+        return clock(self.settings.times or ("measure" if device.type == "cuda" else "estimate"))
 
     def arrange(self, joint: Any) -> Any:
         from .graph import Arranged
@@ -105,33 +139,38 @@ class Partition:
         assert self.report is not None
         arranged = Arranged(joint, problem, schedule(problem, plan))
         self.report.recomputed, self.report.copied_bytes = arranged.recomputed, arranged.copied_bytes
+        return arranged
+
+    def announce(self) -> None:
+        assert self.report is not None
         reports.append(self.report)
         if self.settings.on_plan is not None:
             self.settings.on_plan(self.report)
         if self.settings.verbose:
             print(self.report, flush=True)
-        return arranged
 
     def plan(self, joint: Any) -> tuple[Any, Any]:
         from ..planning import plan_problem
         from . import copies, fused, graph
         from .arena import arena_of
         from .problem import Problem
-        from .times import clock, moved, workspace
+        from .times import moved, workspace
 
         s, device = self.settings, device_of(joint)
         inductor = s.compiler == "inductor"
-        times = clock(s.times or ("measure" if device.type == "cuda" else "estimate"))
+        times = self.clock(device)
         with generators_kept(device):
             step = fused.read(joint, self.name, times, moved, workspace) if inductor else graph.read(joint, self.name, times, workspace)
         offload = s.offload and not inductor
         arena = arena_of(device)
         problem = Problem(step, memory=copies.speeds(device) if offload else None, page=arena.page_bytes if arena is not None else 0)
         budget, outside = self.amounts(problem, device)
-        if inductor and budget is not None and device.type == "cuda":  # other orders, arguments that are copied to tune kernels
-            outside += (48 << 20) + max(0, budget - outside) // 25
-        given = None if budget is None else f"{max(1, budget - outside)}B"
-        plan = plan_problem(problem.text, budget=given, effort=s.effort, offload=offload)
+        for spare in spares(budget, outside) if inductor and budget is not None and device.type == "cuda" else [0]:
+            given = None if budget is None else f"{max(1, budget - outside - spare)}B"
+            plan = plan_problem(problem.text, budget=given, effort=s.effort, offload=offload)
+            if plan.fits:
+                break
+        outside += spare
         self.report = Report(plan, self.name, problem.input_bytes, budget, outside, s.compiler, arena if not inductor else None)
         if s.capture_asked and (inductor or arena is None):
             self.report.capture = "not captured: " + ("Inductor's halves are not" if inductor else "no memory is reserved on a GPU "
@@ -143,7 +182,7 @@ class Partition:
 
             grow()
             if budget is not None:
-                limit(device, budget + (budget * 3 // 100 if inductor else 0))  # what Inductor takes is known within some per cent
+                limit(device, budget + (budget * 4 // 100 if inductor else 0))  # what Inductor takes is known within some per cent
         return problem, plan
 
     def amounts(self, problem: Any, device: Any) -> tuple[Optional[int], int]:
@@ -160,6 +199,12 @@ class Partition:
                 return None, arena.others(problem.input_bytes) + (s.outside or 0)
             return budget, max(0, budget - arena.available(budget, problem.input_bytes)) + (s.outside or 0)
         return s.budget, outside_bytes(device, problem.input_bytes, s.outside)
+
+
+def spares(budget: int, outside: int) -> list[int]:
+    """What is left free for Inductor, which has other orders and copies arguments to tune kernels: less where nothing fits otherwise."""
+    left = max(0, budget - outside)
+    return [(48 << 20) + left // 25, (24 << 20) + left // 100]
 
 
 def refusal(r: Report) -> str:

@@ -14,7 +14,8 @@ class Report:
     """One compiled graph: `plan` (every number), `budget_bytes`, `peak_bytes` (tensors of the step, with parameters and inputs),
     `input_bytes` (those alone), `plain_bytes` (the peak if everything is kept), `recomputed` ops, `copied_bytes`, `time_ratio`, `capture`
     (whether steps are replayed as CUDA graphs, or why not; "" if that was not asked), and `promise`: "promise" when memory is reserved and
-    steps are served at planned offsets, else "forecast"."""
+    steps are served at planned offsets, else "forecast".  `share`: with Inductor, PyTorch's activation_memory_budget whose choice was
+    taken, None where it was the plan's."""
 
     def __init__(self, plan: Any, name: str, input_bytes: int, budget_bytes: Optional[int], outside_bytes: int, mode: str,
                  arena: Any = None) -> None:
@@ -27,6 +28,11 @@ class Report:
         self.recomputed = self.copied_bytes = 0
         self.arena = arena
         self.capture = ""
+        self.share: Optional[float] = None
+
+    def taken(self, peak: int, recomputed: int, share: float) -> None:
+        """Inductor got PyTorch's own choice in place of the plan's."""
+        self.peak_bytes, self.recomputed, self.share = peak, recomputed, share
 
     @property
     def promise(self) -> str:
@@ -45,6 +51,8 @@ class Report:
         what += [f"{mib(self.copied_bytes)} copied to the host"] if self.copied_bytes else []
         parts.append(f"  {', '.join(what) or 'everything is kept'}; step time x {self.time_ratio:.2f} (predicted); minimum "
                      f"{mib(self.minimum_bytes + self.outside_bytes)}")
+        if self.share is not None:
+            parts.append(f"  PyTorch's own choice, activation_memory_budget {self.share:g}, is the fastest that fits")
         if self.capture:
             parts.append(f"  CUDA graphs: {self.capture}")
         return "\n".join(parts)
