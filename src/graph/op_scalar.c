@@ -343,7 +343,8 @@ hr_status hri_chain_launch(hri_gpu *gpu, const hri_chain_operand *operands, uint
     /* What is rounded to 2 bytes behind every step needs no more than about 20 bits of it. */
     const int quick = hr_type_bytes(result->type) == 2;
     add(&t, "%s#define HR_V %d\n%s", hri_cu_scalar.text, pack,
-        quick ? "#define exp hr_quick_exp\n" : "");
+        quick ? "#define exp hr_quick_exp\n#define inverse hr_quick_inverse\n"
+              : "#define inverse hr_inverse\n");
     for (uint32_t k = 0; k < step_count; k++) {
         add_function(&t, steps[k].sig, k);
         if (steps[k].out) {

@@ -15,10 +15,10 @@ static const hri_field gelu_fields[] = {
     {0},
 };
 
-HRI_MAP1_SCALAR(gelu, hri_attr_gelu,
-                p->approximate
-                    ? a / ((T)1 + exp((T)-1.5957691216057308 * (a + (T)0.044715 * a * a * a)))
-                    : (T)0.5 * a * ((T)1 + erf(a * (T)0.7071067811865476)))
+HRI_MAP1_SCALAR_AS(gelu, hri_attr_gelu, HRI_GELU_TEXT,
+                   p->approximate
+                       ? a / ((T)1 + exp((T)-1.5957691216057308 * (a + (T)0.044715 * a * a * a)))
+                       : (T)0.5 * a * ((T)1 + erf(a * (T)0.7071067811865476)))
 
 #define BY(NAME, CHOICE)                                                                           \
     __attribute__((always_inline)) static inline float NAME##_f32(float a,                         \

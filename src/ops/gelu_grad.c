@@ -11,14 +11,15 @@ static const hri_field gelu_grad_fields[] = {
 };
 
 /* The first two lines are P of the tanh form, as gelu.c has it; the last factor holds P' / P. */
-HRI_MAP2_SCALAR(gelu_grad, hri_attr_gelu,
-                p->approximate
-                    ? a / ((T)1 + exp((T)-1.5957691216057308 * (b + (T)0.044715 * b * b * b))) *
-                          ((T)1 + b * ((T)1.5957691216057308 + (T)0.21406444881780074 * b * b) *
-                                      ((T)1 - (T)1 / ((T)1 + exp((T)-1.5957691216057308 *
-                                                                 (b + (T)0.044715 * b * b * b)))))
-                    : a *((T)0.5 * ((T)1 + erf(b * (T)0.7071067811865476)) +
-                          b * (T)0.3989422804014327 * exp((T)-0.5 * b * b)))
+HRI_MAP2_SCALAR_AS(gelu_grad, hri_attr_gelu, HRI_GELU_GRAD_TEXT,
+                   p->approximate
+                       ? a / ((T)1 + exp((T)-1.5957691216057308 * (b + (T)0.044715 * b * b * b))) *
+                             ((T)1 +
+                              b * ((T)1.5957691216057308 + (T)0.21406444881780074 * b * b) *
+                                  ((T)1 - (T)1 / ((T)1 + exp((T)-1.5957691216057308 *
+                                                             (b + (T)0.044715 * b * b * b)))))
+                       : a *((T)0.5 * ((T)1 + erf(b * (T)0.7071067811865476)) +
+                             b * (T)0.3989422804014327 * exp((T)-0.5 * b * b)))
 
 #define BY(NAME, CHOICE)                                                                           \
     __attribute__((always_inline)) static inline float NAME##_f32(float a, float b,                \

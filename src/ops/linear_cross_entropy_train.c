@@ -81,7 +81,7 @@ static void linear_cross_entropy_train_cost(const hri_sig *s, hri_cost *cost) {
 enum { LEAST = 256, TILE = 64, MOST = 96 << 20 };
 
 static hri_linear_train sizes_of(const hri_sig *s) {
-    return hri_linear_train_of(s, LEAST, TILE, MOST, 1);
+    return hri_linear_train_of(s, LEAST, TILE, MOST / 4, 1, HRI_LINEAR_TRAIN_CUTS);
 }
 
 static uint64_t scores_bytes(const hri_linear_train *z) {

@@ -24,17 +24,18 @@ typedef struct hri_linear_train {
 
 enum { HRI_LINEAR_TRAIN_CUTS = 8 };
 
-/* `least` rows fill the machine, a cut is a multiple of `tile`, `most` bytes of scores with rows of `width` numbers. */
+/* `least` rows fill the machine, a cut is a multiple of `tile`, `most` numbers of scores in rows that are filled up to
+ * multiples of `pad`; `cuts` of them where nothing else says how many. */
 static inline hri_linear_train hri_linear_train_of(const hri_sig *s, int64_t least, int64_t tile,
-                                                   int64_t most, int64_t pad) {
+                                                   int64_t most, int64_t pad, int64_t cuts) {
     hri_linear_train z = {.rows = hr_shape_count(&s->in[2].shape),
                           .depth = s->in[1].shape.dim[1],
                           .classes = s->in[1].shape.dim[0],
                           .type = s->in[0].type,
                           .ids = s->in[2].type};
     const int64_t width = (z.classes + pad - 1) / pad * pad;
-    const int64_t part = (z.rows / HRI_LINEAR_TRAIN_CUTS + tile - 1) / tile * tile;
-    const int64_t limit = hri_max64(most / 4 / width / tile * tile, tile);
+    const int64_t part = (z.rows / cuts + tile - 1) / tile * tile;
+    const int64_t limit = hri_max64(most / width / tile * tile, tile);
     z.cut = hri_min64(z.rows, hri_min64(hri_max64(part, least), limit));
     return z;
 }

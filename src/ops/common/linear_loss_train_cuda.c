@@ -24,8 +24,16 @@ static uint64_t up(uint64_t bytes) {
     return (bytes + 255) / 256 * 256;
 }
 
+/* Of the scores themselves: bf16 where x and w are, as a product of its own would have them. */
+static hr_type scores_type(hr_type type) {
+    return type == HR_TYPE_BF16 ? HR_TYPE_BF16 : HR_TYPE_F32;
+}
+
+/* Cuts have equal bytes, whatever the scores are. */
 static hri_linear_train sizes_of(const hri_sig *s) {
-    return hri_linear_train_of(s, LEAST, TILE, MOST, PAD);
+    const int64_t bytes = (int64_t)hr_type_bytes(scores_type(s->in[0].type));
+    return hri_linear_train_of(s, LEAST, TILE, MOST / bytes, PAD,
+                               HRI_LINEAR_TRAIN_CUTS * bytes / 4);
 }
 
 /* Classes, with those that fill up. */
@@ -33,16 +41,14 @@ static int64_t padded(const hri_linear_train *z) {
     return (z->classes + PAD - 1) / PAD * PAD;
 }
 
-/* Of the scores themselves. */
-static const hr_type scores_type = HR_TYPE_F32;
-
 /* Numbers from row to row of the scores' gradient, which starts where they do. */
 static int64_t grad_width(const hri_linear_train *z) {
-    return padded(z) * (int64_t)hr_type_bytes(scores_type) / (int64_t)hr_type_bytes(z->type);
+    return padded(z) * (int64_t)hr_type_bytes(scores_type(z->type)) /
+           (int64_t)hr_type_bytes(z->type);
 }
 
 static uint64_t row_bytes(const hri_linear_train *z) {
-    return (uint64_t)padded(z) * hr_type_bytes(scores_type);
+    return (uint64_t)padded(z) * hr_type_bytes(scores_type(z->type));
 }
 static uint64_t scores_bytes(const hri_linear_train *z) {
     return up((uint64_t)z->cut * row_bytes(z));
@@ -67,7 +73,7 @@ static uint64_t w_bytes(const hri_linear_train *z) {
 static hri_gpu_matmul scores_product(const hri_linear_train *z, int64_t rows) {
     return (hri_gpu_matmul){.a_type = z->type,
                             .b_type = z->type,
-                            .y_type = scores_type,
+                            .y_type = scores_type(z->type),
                             .tb = 1,
                             .batch = 1,
                             .m = rows,
@@ -153,7 +159,7 @@ static places places_of(const hri_gpu_call *c, const hri_linear_train *z) {
     at.scratch = copy + w_bytes(z);
     at.scratch_bytes = c->workspace_bytes - (uint64_t)(at.scratch - c->workspace);
     snprintf(at.defines, sizeof at.defines, "-DHR_T=%s -DHR_S=%s -DHR_ID=%s", text_of(z->type),
-             text_of(scores_type), z->ids == HR_TYPE_I64 ? "hr_i64" : "hr_i32");
+             text_of(scores_type(z->type)), z->ids == HR_TYPE_I64 ? "hr_i64" : "hr_i32");
     return at;
 }
 

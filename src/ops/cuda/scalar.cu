@@ -57,6 +57,19 @@ template <typename T, int V> HR_INLINE void hr_keep(T *y, hr_i64 at, hr_i64 coun
 HR_INLINE float hr_quick_exp(float x) {
     return hr_exp2(x * 1.44269504f);
 }
+HR_INLINE float hr_inverse(float x) {
+    return 1.0f / x;
+}
+// 1 / x to 1 ulp, 0 for what is too large for it.
+HR_INLINE float hr_quick_inverse(float x) {
+#ifndef HRI_EMULATED
+    float y;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+#else
+    return 1.0f / x;
+#endif
+}
 // x as it would be after a store and a load: a value that is not stored has the same bits as one that is.
 template <typename T> HR_INLINE float hr_rounded(float x) {
     T y;
