@@ -4,31 +4,12 @@
  *   y = sum of x w, times x_scale w_scale, plus bias     codes of common/float8.h; sums are f32
  *
  * On a GPU codes are multiplied by tensor cores (common/product_i8.h), on the host they are decoded (common/product_f8.h). */
+#include "ops/common/conv_codes.h"
 #include "ops/common/product_f8.h"
-#include "ops/common/product_i8.h"
-
-typedef struct conv2d_f8_attr {
-    hri_conv_attr conv;
-    bool relu;
-} conv2d_f8_attr;
-
-#define AT(FIELD) offsetof(conv2d_f8_attr, FIELD)
-
-static const hri_field conv2d_f8_fields[] = {
-    {"stride", "stride of the window", AT(conv.stride), HRI_FIELD_DIMS, "1"},
-    {"pad", "zeros at each edge; four numbers: top, left, bottom, right", AT(conv.pad),
-     HRI_FIELD_DIMS, "0"},
-    {"dilation", "step between taps", AT(conv.dilation), HRI_FIELD_DIMS, "1"},
-    {"groups", "independent groups of channels", AT(conv.groups), HRI_FIELD_INT, "1", .min = 1,
-     .max = 1e9},
-    {"relu", "negative results become 0", AT(relu), HRI_FIELD_BOOL, NULL},
-    {0},
-};
 
 static hr_status conv2d_f8_infer(hri_infer *c) {
     hri_conv v;
-    hr_status status = hri_conv_make(c, &((const conv2d_f8_attr *)c->attr)->conv, &c->in[0].shape,
-                                     &c->in[1].shape, &v);
+    hr_status status = hri_conv_codes_make(c, &v);
     status = status == HR_OK ? hri_product_f8_infer(c, v.o) : status;
     if (status == HR_OK) {
         c->out[0] = (hr_meta){HR_TYPE_F32, hri_conv_out(&v)};
@@ -36,36 +17,20 @@ static hr_status conv2d_f8_infer(hri_infer *c) {
     return status;
 }
 
-static hri_conv geometry(const hri_sig *s) {
-    return hri_conv_of(&((const conv2d_f8_attr *)s->attr)->conv, &s->in[0].shape, &s->in[1].shape);
-}
-
 static void conv2d_f8_cost(const hri_sig *s, hri_cost *cost) {
-    const hri_conv v = geometry(s);
+    const hri_conv v = hri_conv_codes_of(s);
     cost->flops = hri_conv_flops(&v);
 }
 
 static uint64_t conv2d_f8_workspace(const hri_sig *s, uint32_t threads) {
-    const hri_conv v = geometry(s);
+    const hri_conv v = hri_conv_codes_of(s);
     return hri_product_f8_workspace(&v, threads);
 }
 
 static hr_status conv2d_f8_host(const hri_call *c) {
-    const hri_conv v = geometry(c->sig);
-    hri_product_f8_host(&v, 0, ((const conv2d_f8_attr *)c->sig->attr)->relu, c);
+    const hri_conv v = hri_conv_codes_of(c->sig);
+    hri_product_f8_host(&v, 0, hri_conv_codes_relu(c->sig), c);
     return HR_OK;
-}
-
-static uint64_t conv2d_f8_cuda_workspace(const hri_sig *s, hri_gpu *gpu, uint32_t variant) {
-    const hri_conv v = geometry(s);
-    (void)gpu;
-    (void)variant;
-    return hri_product_i8_workspace(&v);
-}
-
-static hr_status conv2d_f8_cuda(const hri_gpu_call *c) {
-    const hri_conv v = geometry(c->sig);
-    return hri_product_i8_cuda(&v, 0, ((const conv2d_f8_attr *)c->sig->attr)->relu, c);
 }
 
 /* Codes 0 .. 126: no NaN.  Tensor cores add with fewer bits than f32 has. */
@@ -96,8 +61,8 @@ const hr_op hr_op_conv2d_f8 = {
     .in_min = 5,
     .in_max = 5,
     .out_count = 1,
-    .fields = conv2d_f8_fields,
-    .attr_bytes = sizeof(conv2d_f8_attr),
+    .fields = hri_conv_codes_fields,
+    .attr_bytes = sizeof(hri_conv_codes_attr),
     .infer = conv2d_f8_infer,
     .cost = conv2d_f8_cost,
     .host = {.run = conv2d_f8_host, .workspace = conv2d_f8_workspace},
@@ -105,6 +70,6 @@ const hr_op hr_op_conv2d_f8 = {
 };
 
 const hri_kernel hri_kernel_cuda_conv2d_f8 = {
-    .launch = conv2d_f8_cuda,
-    .launch_workspace = conv2d_f8_cuda_workspace,
+    .launch = hri_conv_codes_cuda,
+    .launch_workspace = hri_conv_codes_cuda_workspace,
 };

@@ -10,66 +10,18 @@
  * zeros in between.  Groups of single channels are better summed by depthwise_i8. */
 #include <string.h>
 
-#include "ops/common/conv.h"
+#include "ops/common/conv_codes.h"
 #include "ops/common/gemm_i8.h"
-#include "ops/common/product_i8.h"
 #include "ops/common/quantized.h"
 #include "ops/common/requantize.h"
 
-typedef struct conv2d_i8_attr {
-    hri_conv_attr conv;
-    bool relu;
-} conv2d_i8_attr;
-
-#define AT(FIELD) offsetof(conv2d_i8_attr, FIELD)
-
-static const hri_field conv2d_i8_fields[] = {
-    {"stride", "stride of the window", AT(conv.stride), HRI_FIELD_DIMS, "1"},
-    {"pad", "zeros at each edge; four numbers: top, left, bottom, right", AT(conv.pad),
-     HRI_FIELD_DIMS, "0"},
-    {"dilation", "step between taps", AT(conv.dilation), HRI_FIELD_DIMS, "1"},
-    {"groups", "independent groups of channels", AT(conv.groups), HRI_FIELD_INT, "1", .min = 1,
-     .max = 1e9},
-    {"relu", "negative results become 0", AT(relu), HRI_FIELD_BOOL, NULL},
-    {0},
-};
-
 static hr_status conv2d_i8_infer(hri_infer *c) {
-    const hri_conv_attr *p = &((const conv2d_i8_attr *)c->attr)->conv;
     hri_conv v;
-    if (c->in[0].type != HR_TYPE_U8 || c->in[1].type != HR_TYPE_I8 || c->in_count == 7) {
-        return hri_infer_fail(c,
-                              "the image must be u8, the weights i8, and a result has both scale "
-                              "and zero point or neither");
-    }
-    const hr_status status = hri_conv_make(c, p, &c->in[0].shape, &c->in[1].shape, &v);
-    if (status != HR_OK) {
-        return status;
-    }
-    for (uint32_t i = 2; i < 4; i++) {
-        if (c->in[i].type != HR_TYPE_F32 || c->in[i].shape.rank != 1 ||
-            c->in[i].shape.dim[0] != v.o) {
-            return hri_infer_fail(c, "scale and bias must be f32 with %lld elements",
-                                  (long long)v.o);
-        }
-    }
-    if (!hri_is_range(c, 4) || (c->in_count > 6 && !hri_is_range(c, 6))) {
-        return hri_infer_fail(c, "scales must be f32 scalars and zero points u8 scalars");
-    }
-    if (v.kh * v.kw * v.cg > HRI_I8_DEPTH_MAX) {
-        return hri_infer_fail(c, "a sum of %lld products could overflow (at most %d)",
-                              (long long)(v.kh * v.kw * v.cg), HRI_I8_DEPTH_MAX);
-    }
-    c->out[0] = (hr_meta){c->in_count > 6 ? HR_TYPE_U8 : HR_TYPE_F32, hri_conv_out(&v)};
-    return HR_OK;
-}
-
-static hri_conv geometry(const hri_sig *s) {
-    return hri_conv_of(&((const conv2d_i8_attr *)s->attr)->conv, &s->in[0].shape, &s->in[1].shape);
+    return hri_conv_codes_infer_i8(c, &v);
 }
 
 static void conv2d_i8_cost(const hri_sig *s, hri_cost *cost) {
-    const hri_conv v = geometry(s);
+    const hri_conv v = hri_conv_codes_of(s);
     cost->flops = hri_conv_flops(&v) / 3; /* about as much faster than f32 */
 }
 
@@ -143,14 +95,14 @@ static void take_weights(const hri_conv *own, const hri_conv *v, int64_t group, 
 /* ---- on the host ---- */
 
 static uint64_t conv2d_i8_workspace(const hri_sig *s, uint32_t threads) {
-    const hri_conv own = geometry(s), v = hri_conv_joined(&own);
+    const hri_conv own = hri_conv_codes_of(s), v = hri_conv_joined(&own);
     return hri_gemm_i8_workspace(v.n * v.oh * v.ow, v.og, v.kh * v.kw * v.cg, !is_plain(&v),
                                  threads) +
            weight_bytes(&own, &v);
 }
 
 static hr_status conv2d_i8_host(const hri_call *c) {
-    const hri_conv own = geometry(c->sig);
+    const hri_conv own = hri_conv_codes_of(c->sig);
     part k = {.v = hri_conv_joined(&own)};
     const hri_conv *v = &k.v;
     const int bytes = c->sig->in_count > 6;
@@ -172,7 +124,7 @@ static hr_status conv2d_i8_host(const hri_call *c) {
             .a_zero = hri_zero_at(c, 5),
             .c_scale = bytes ? hri_scale_at(c, 6) : 1.0f,
             .c_zero = bytes ? hri_zero_at(c, 7) : 0,
-            .relu = ((const conv2d_i8_attr *)c->sig->attr)->relu,
+            .relu = hri_conv_codes_relu(c->sig),
             .c = bytes ? (uint8_t *)c->out[0] + o : NULL,
             .real = bytes ? NULL : (float *)c->out[0] + o,
             .ldc = v->o,
@@ -184,18 +136,6 @@ static hr_status conv2d_i8_host(const hri_call *c) {
         hri_gemm_i8_run(&g, c->threads, (char *)c->workspace + taken);
     }
     return HR_OK;
-}
-
-static uint64_t conv2d_i8_cuda_workspace(const hri_sig *s, hri_gpu *gpu, uint32_t variant) {
-    const hri_conv v = geometry(s);
-    (void)gpu;
-    (void)variant;
-    return hri_product_i8_workspace(&v);
-}
-
-static hr_status conv2d_i8_cuda(const hri_gpu_call *c) {
-    const hri_conv v = geometry(c->sig);
-    return hri_product_i8_cuda(&v, 0, ((const conv2d_i8_attr *)c->sig->attr)->relu, c);
 }
 
 #define TO_U8   " f32[] u8[] f32[] u8[]"
@@ -250,8 +190,8 @@ const hr_op hr_op_conv2d_i8 = {
     .in_min = 6,
     .in_max = 8,
     .out_count = 1,
-    .fields = conv2d_i8_fields,
-    .attr_bytes = sizeof(conv2d_i8_attr),
+    .fields = hri_conv_codes_fields,
+    .attr_bytes = sizeof(hri_conv_codes_attr),
     .infer = conv2d_i8_infer,
     .cost = conv2d_i8_cost,
     .host = {.run = conv2d_i8_host, .workspace = conv2d_i8_workspace},
@@ -259,6 +199,6 @@ const hr_op hr_op_conv2d_i8 = {
 };
 
 const hri_kernel hri_kernel_cuda_conv2d_i8 = {
-    .launch = conv2d_i8_cuda,
-    .launch_workspace = conv2d_i8_cuda_workspace,
+    .launch = hri_conv_codes_cuda,
+    .launch_workspace = hri_conv_codes_cuda_workspace,
 };

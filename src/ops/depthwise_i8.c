@@ -7,69 +7,21 @@
  * and the loop over them is what the compiler makes vectors of. */
 #include <string.h>
 
-#include "ops/common/conv.h"
-#include "ops/common/product_i8.h"
+#include "ops/common/conv_codes.h"
 #include "ops/common/quantized.h"
 #include "ops/common/requantize.h"
 
-typedef struct depthwise_i8_attr {
-    hri_conv_attr conv;
-    bool relu;
-} depthwise_i8_attr;
-
-#define AT(FIELD) offsetof(depthwise_i8_attr, FIELD)
-
-static const hri_field depthwise_i8_fields[] = {
-    {"stride", "stride of the window", AT(conv.stride), HRI_FIELD_DIMS, "1"},
-    {"pad", "zeros at each edge; four numbers: top, left, bottom, right", AT(conv.pad),
-     HRI_FIELD_DIMS, "0"},
-    {"dilation", "step between taps", AT(conv.dilation), HRI_FIELD_DIMS, "1"},
-    {"groups", "channels", AT(conv.groups), HRI_FIELD_INT, "1", .min = 1, .max = 1e9},
-    {"relu", "negative results become 0", AT(relu), HRI_FIELD_BOOL, NULL},
-    {0},
-};
-
 static hr_status depthwise_i8_infer(hri_infer *c) {
-    const depthwise_i8_attr *p = c->attr;
     hri_conv v;
-    if (c->in[0].type != HR_TYPE_U8 || c->in[1].type != HR_TYPE_I8 || c->in_count == 7) {
-        return hri_infer_fail(c,
-                              "the image must be u8, the weights i8, and a result has both scale "
-                              "and zero point or neither");
-    }
-    const hr_status status = hri_conv_make(c, &p->conv, &c->in[0].shape, &c->in[1].shape, &v);
-    if (status != HR_OK) {
-        return status;
-    }
-    if (v.cg != 1 || v.og != 1) {
-        return hri_infer_fail(c, "each of the %lld channels must be a group by itself",
-                              (long long)v.c);
-    }
-    for (uint32_t i = 2; i < 4; i++) {
-        if (c->in[i].type != HR_TYPE_F32 || c->in[i].shape.rank != 1 ||
-            c->in[i].shape.dim[0] != v.c) {
-            return hri_infer_fail(c, "scale and bias must be f32 with %lld elements",
-                                  (long long)v.c);
-        }
-    }
-    if (!hri_is_range(c, 4) || (c->in_count > 6 && !hri_is_range(c, 6))) {
-        return hri_infer_fail(c, "scales must be f32 scalars and zero points u8 scalars");
-    }
-    if (v.kh * v.kw > HRI_I8_DEPTH_MAX) {
-        return hri_infer_fail(c, "a sum of %lld products could overflow (at most %d)",
-                              (long long)(v.kh * v.kw), HRI_I8_DEPTH_MAX);
-    }
-    c->out[0] = (hr_meta){c->in_count > 6 ? HR_TYPE_U8 : HR_TYPE_F32, hri_conv_out(&v)};
-    return HR_OK;
-}
-
-static hri_conv geometry(const hri_sig *s) {
-    const depthwise_i8_attr *p = s->attr;
-    return hri_conv_of(&p->conv, &s->in[0].shape, &s->in[1].shape);
+    const hr_status status = hri_conv_codes_infer_i8(c, &v);
+    return status != HR_OK || (v.cg == 1 && v.og == 1)
+               ? status
+               : hri_infer_fail(c, "each of the %lld channels must be a group by itself",
+                                (long long)v.c);
 }
 
 static void depthwise_i8_cost(const hri_sig *s, hri_cost *cost) {
-    const hri_conv v = geometry(s);
+    const hri_conv v = hri_conv_codes_of(s);
     cost->flops = hri_conv_flops(&v) / 2;
 }
 
@@ -150,9 +102,9 @@ static void run_rows(void *arg, uint64_t begin, uint64_t end, uint32_t worker) {
 static hr_status depthwise_i8_host(const hri_call *c) {
     const int bytes = c->sig->in_count > 6;
     work k = {.c = c,
-              .v = geometry(c->sig),
+              .v = hri_conv_codes_of(c->sig),
               .bytes = bytes,
-              .relu = ((const depthwise_i8_attr *)c->sig->attr)->relu,
+              .relu = hri_conv_codes_relu(c->sig),
               .x_scale = hri_scale_at(c, 4),
               .x_zero = hri_zero_at(c, 5),
               .y_scale = bytes ? hri_scale_at(c, 6) : 1.0f,
@@ -162,18 +114,6 @@ static hr_status depthwise_i8_host(const hri_call *c) {
 }
 
 /* ---- on a GPU ---- */
-
-static uint64_t depthwise_i8_cuda_workspace(const hri_sig *s, hri_gpu *gpu, uint32_t variant) {
-    const hri_conv v = geometry(s);
-    (void)gpu;
-    (void)variant;
-    return hri_product_i8_workspace(&v);
-}
-
-static hr_status depthwise_i8_cuda(const hri_gpu_call *c) {
-    const hri_conv v = geometry(c->sig);
-    return hri_product_i8_cuda(&v, 0, ((const depthwise_i8_attr *)c->sig->attr)->relu, c);
-}
 
 #define TO_U8   " f32[] u8[] f32[] u8[]"
 #define TO_REAL " f32[] u8[]"
@@ -208,8 +148,8 @@ const hr_op hr_op_depthwise_i8 = {
     .in_min = 6,
     .in_max = 8,
     .out_count = 1,
-    .fields = depthwise_i8_fields,
-    .attr_bytes = sizeof(depthwise_i8_attr),
+    .fields = hri_conv_codes_fields,
+    .attr_bytes = sizeof(hri_conv_codes_attr),
     .infer = depthwise_i8_infer,
     .cost = depthwise_i8_cost,
     .host = {.run = depthwise_i8_host},
@@ -217,6 +157,6 @@ const hr_op hr_op_depthwise_i8 = {
 };
 
 const hri_kernel hri_kernel_cuda_depthwise_i8 = {
-    .launch = depthwise_i8_cuda,
-    .launch_workspace = depthwise_i8_cuda_workspace,
+    .launch = hri_conv_codes_cuda,
+    .launch_workspace = hri_conv_codes_cuda_workspace,
 };

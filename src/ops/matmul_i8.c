@@ -46,18 +46,9 @@ static hr_status matmul_i8_infer(hri_infer *c) {
         return hri_infer_fail(c, "the last dimension of x must be that of the weights");
     }
     const int64_t n = w->dim[turned ? 0 : 1];
-    for (uint32_t i = 2; i < 4; i++) {
-        if (c->in[i].type != HR_TYPE_F32 || c->in[i].shape.rank != 1 ||
-            c->in[i].shape.dim[0] != n) {
-            return hri_infer_fail(c, "scale and bias must be f32 with %lld elements", (long long)n);
-        }
-    }
-    if (!hri_is_range(c, 4) || (c->in_count > 6 && !hri_is_range(c, 6))) {
-        return hri_infer_fail(c, "scales must be f32 scalars and zero points u8 scalars");
-    }
-    if (x->dim[x->rank - 1] > HRI_I8_DEPTH_MAX) {
-        return hri_infer_fail(c, "a sum of %lld products could overflow (at most %d)",
-                              (long long)x->dim[x->rank - 1], HRI_I8_DEPTH_MAX);
+    const hr_status status = hri_quantized_infer(c, n, x->dim[x->rank - 1]);
+    if (status != HR_OK) {
+        return status;
     }
     c->out[0] = (hr_meta){c->in_count > 6 ? HR_TYPE_U8 : HR_TYPE_F32, *x};
     c->out[0].shape.dim[x->rank - 1] = n;

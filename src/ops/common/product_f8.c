@@ -12,12 +12,9 @@ hr_status hri_product_f8_infer(hri_infer *c, int64_t columns) {
     if (c->in[0].type != HR_TYPE_U8 || c->in[1].type != HR_TYPE_U8) {
         return hri_infer_fail(c, "the input and the weights must be u8, codes of 8-bit floats");
     }
-    for (uint32_t i = 2; i < 4; i++) {
-        if (c->in[i].type != HR_TYPE_F32 || c->in[i].shape.rank != 1 ||
-            c->in[i].shape.dim[0] != columns) {
-            return hri_infer_fail(c, "scale and bias must be f32 with %lld elements",
-                                  (long long)columns);
-        }
+    const hr_status status = hri_quantized_columns(c, columns);
+    if (status != HR_OK) {
+        return status;
     }
     return c->in[4].type == HR_TYPE_F32 && c->in[4].shape.rank == 0
                ? HR_OK
