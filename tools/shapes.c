@@ -1,4 +1,4 @@
-/* tools/shapes [--masks] [--size WxH] DIR [COUNT [SEED]]: a folder of drawn shapes, for `make demo` and for trying things out.
+/* tools/shapes [--masks|--labels] [--size WxH] DIR [COUNT [SEED]]: a folder of drawn shapes, for `make demo` and for trying things out.
  *
  * DIR/CLASS/NNNN.jpg, ten classes, COUNT pictures in all (2,000 unless said).  Each has one light shape of any place,
  * colour and stretch, of different sizes and turned a little, over a dark ground of two colours with stains, lines, dots
@@ -7,6 +7,9 @@
  *
  * With --masks: DIR/images/NNNN.jpg with circles, squares and stars, and DIR/masks/NNNN.png, where every pixel has a class: 0 is
  * the ground, 1 a circle, 2 a square, 3 a star.
+ *
+ * With --labels: DIR/images/NNNN.jpg with any of a circle, a square and a star, each in its own part of the picture, and DIR/labels.csv,
+ * which has "images/NNNN.jpg" and 0 or 1 for each of the three.
  *
  * With --size 500x375 every picture has that size; no side is longer than 512.
  *
@@ -212,14 +215,20 @@ static void draw_clutter(picture *p, chance *c) {
     }
 }
 
-static void draw_shape(picture *p, chance *c, shape_fn *distance, const colour *ink, int class) {
-    const double least = fmin(p->width, p->height);
+/* A part of a picture. */
+typedef struct part {
+    double x, y, width, height;
+} part;
+
+static void draw_shape(picture *p, chance *c, shape_fn *distance, const colour *ink, int class,
+                       part in) {
+    const double least = fmin(in.width, in.height);
     const double radius = least * between(c, 0.32, 0.44), stretch = between(c, 0.88, 1.14);
     const double reach = radius * fmax(stretch, 1 / stretch);
     const double x0 =
-        between(c, fmin(reach, p->width / 2.0), fmax(p->width - reach, p->width / 2.0));
+        in.x + between(c, fmin(reach, in.width / 2), fmax(in.width - reach, in.width / 2));
     const double y0 =
-        between(c, fmin(reach, p->height / 2.0), fmax(p->height - reach, p->height / 2.0));
+        in.y + between(c, fmin(reach, in.height / 2), fmax(in.height - reach, in.height / 2));
     const double turn = between(c, -15, 15) * pi / 180 - pi / 2; /* up is where x grows */
     for (int y = 0; y < p->height; y++) {
         for (int x = 0; x < p->width; x++) {
@@ -232,12 +241,37 @@ static void draw_shape(picture *p, chance *c, shape_fn *distance, const colour *
     }
 }
 
+static shape_fn *find(const char *name) {
+    int s = 0;
+    while (strcmp(shapes[s].name, name) != 0) {
+        s++;
+    }
+    return shapes[s].distance;
+}
+
+static const char *const masked[] = {"circle", "square", "star"};
+
+/* Any of three shapes, in three quarters of the picture by chance. */
+static void draw_several(picture *p, chance *c, const colour *ink, unsigned labels) {
+    const int first = (int)(next(c) % 4), step = next(c) & 1 ? 1 : 3;
+    const double w = p->width / 2.0, h = p->height / 2.0;
+    for (int k = 0; k < 3; k++) {
+        const int quarter = (first + k * step) % 4;
+        if (labels >> k & 1) {
+            draw_shape(p, c, find(masked[k]), ink, 0,
+                       (part){quarter % 2 * w, quarter / 2 * h, w, h});
+        }
+    }
+}
+
 /* Sides of 0: any. */
 typedef struct sides {
     int width, height;
 } sides;
 
-static void draw(picture *p, chance *c, sides size, shape_fn *distance, int class) {
+/* distance NULL: the labels say the shapes. */
+static void draw(picture *p, chance *c, sides size, shape_fn *distance, int class,
+                 unsigned labels) {
     p->width = (int)between(c, SIDE_LEAST, SIDE_MOST + 1);
     p->height = (int)between(c, SIDE_LEAST, SIDE_MOST + 1);
     if (size.width) {
@@ -252,7 +286,11 @@ static void draw(picture *p, chance *c, sides size, shape_fn *distance, int clas
     } while (apart(&ink, &from) < 250);
     draw_ground(p, c, &from, &to);
     draw_clutter(p, c);
-    draw_shape(p, c, distance, &ink, class);
+    if (distance) {
+        draw_shape(p, c, distance, &ink, class, (part){0, 0, p->width, p->height});
+    } else {
+        draw_several(p, c, &ink, labels);
+    }
     const double strength = between(c, 0, 14);
     for (int i = 0; i < p->width * p->height; i++) {
         const double g = grain(c) * strength;
@@ -316,18 +354,11 @@ static void make_folder_in(const char *folder, const char *name) {
     make_folder(path);
 }
 
-static shape_fn *find(const char *name) {
-    int s = 0;
-    while (strcmp(shapes[s].name, name) != 0) {
-        s++;
-    }
-    return shapes[s].distance;
-}
-
 /* The picture that the chance c makes. */
-static void make(chance *c, sides size, shape_fn *distance, int class, const char *path) {
+static void make(chance *c, sides size, shape_fn *distance, int class, unsigned labels,
+                 const char *path) {
     static picture p;
-    draw(&p, c, size, distance, class);
+    draw(&p, c, size, distance, class, labels);
     save(&p, (int)between(c, QUALITY_LEAST, QUALITY_MOST + 1), path);
     char mask[1024];
     if (class) { /* the path ends in /images/NNNN.jpg */
@@ -347,38 +378,61 @@ static int read_size(const char *text, sides *out) {
     return *end == 0 && width >= 1 && width <= SIDE_ROOM && height >= 1 && height <= SIDE_ROOM;
 }
 
+/* One of three shapes with its mask, or any of them with a row of labels. */
+static void make_paired(const char *folder, long i, chance *c, sides size, FILE *rows) {
+    char path[1024];
+    const unsigned labels = (unsigned)(i % 8);
+    snprintf(path, sizeof path, "%s/images/%04ld.jpg", folder, i);
+    if (!rows) {
+        make(c, size, find(masked[i % 3]), (int)(i % 3) + 1, 0, path);
+        return;
+    }
+    make(c, size, NULL, 0, labels, path);
+    fprintf(rows, "images/%04ld.jpg,%u,%u,%u\n", i, labels & 1, labels >> 1 & 1, labels >> 2 & 1);
+}
+
+static FILE *open_rows(const char *folder) {
+    char path[1024];
+    snprintf(path, sizeof path, "%s/labels.csv", folder);
+    FILE *rows = fopen(path, "w");
+    need(rows && fputs("file,circle,square,star\n", rows) >= 0, path);
+    return rows;
+}
+
 int main(int argc, char **argv) {
-    static const char *const masked[] = {"circle", "square", "star"};
-    const int masks = argc > 1 && !strcmp(argv[1], "--masks");
+    const int labels = argc > 1 && !strcmp(argv[1], "--labels");
+    const int masks = argc > 1 && !strcmp(argv[1], "--masks"), paired = masks || labels;
+    argc -= paired;
+    argv += paired;
     sides size = {0, 0};
-    argc -= masks;
-    argv += masks;
     const int sized = argc > 2 && !strcmp(argv[1], "--size");
     const int good = !sized || read_size(argv[2], &size);
     argc -= 2 * sized;
     argv += 2 * sized;
     const long count = argc > 2 ? strtol(argv[2], NULL, 10) : 2000;
     const uint64_t seed = argc > 3 ? strtoull(argv[3], NULL, 10) : 1;
-    if (!good || argc < 2 || argc > 4 || count < 1 || count > (masks ? 10000 : 1000000)) {
-        fprintf(stderr, "use: shapes [--masks] [--size WxH] DIR [COUNT [SEED]]\n");
+    if (!good || argc < 2 || argc > 4 || count < 1 || count > (paired ? 10000 : 1000000)) {
+        fprintf(stderr, "use: shapes [--masks|--labels] [--size WxH] DIR [COUNT [SEED]]\n");
         return 2;
     }
     char path[1024];
     make_folder(argv[1]);
-    for (int s = 0; s < (masks ? 2 : SHAPES); s++) {
-        make_folder_in(argv[1], masks ? (const char *[]){"images", "masks"}[s] : shapes[s].name);
+    for (int s = 0; s < (masks ? 2 : labels ? 1 : SHAPES); s++) {
+        make_folder_in(argv[1], paired ? (const char *[]){"images", "masks"}[s] : shapes[s].name);
     }
+    FILE *rows = labels ? open_rows(argv[1]) : NULL;
     for (long i = 0; i < count; i++) {
-        const int s = (int)(i % (masks ? 3 : SHAPES));
+        const int s = (int)(i % SHAPES);
         chance c = {seed * 0x2545f4914f6cdd1du + (uint64_t)i};
         next(&c);
-        if (masks) {
-            snprintf(path, sizeof path, "%s/images/%04ld.jpg", argv[1], i);
-        } else {
-            snprintf(path, sizeof path, "%s/%s/%04ld.jpg", argv[1], shapes[s].name, i / SHAPES);
+        if (paired) {
+            make_paired(argv[1], i, &c, size, rows);
+            continue;
         }
-        make(&c, size, masks ? find(masked[s]) : shapes[s].distance, masks ? s + 1 : 0, path);
+        snprintf(path, sizeof path, "%s/%s/%04ld.jpg", argv[1], shapes[s].name, i / SHAPES);
+        make(&c, size, shapes[s].distance, 0, 0, path);
     }
-    printf("%ld images of %d shapes in %s\n", count, masks ? 3 : SHAPES, argv[1]);
+    need(!rows || fclose(rows) == 0, argv[1]);
+    printf("%ld images of %d shapes in %s\n", count, paired ? 3 : SHAPES, argv[1]);
     return 0;
 }

@@ -82,7 +82,8 @@ typedef struct hr_infer_info {
         output_count; /* numbers that it predicts for a sample (a regression); 0: classes, or blocks */
     const char *key; /* the column of a table that names its samples; NULL: none */
     uint64_t
-        pixel_classes; /* of a model that predicts masks, one class per pixel; 0: it does not */
+        pixel_classes;   /* of a model that predicts masks, one class per pixel; 0: it does not */
+    int64_t multi_label; /* 1: a sample may have any number of its classes */
 } hr_infer_info;
 
 /* What was planned. */

@@ -1199,6 +1199,7 @@ class hr_infer_info(Structure):
         ("output_count", c_uint64),
         ("key", c_char_p),
         ("pixel_classes", c_uint64),
+        ("multi_label", c_int64),
     ]
 
 

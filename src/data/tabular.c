@@ -8,7 +8,8 @@
 
 enum { WIDTH_MOST = 1 << 20 };
 
-const char *const hri_column_kinds[] = {"number", "onehot", "ids", "classes", "text", NULL};
+const char *const hri_column_kinds[] = {"number", "onehot", "ids", "classes",
+                                        "text",   "image",  NULL};
 
 hr_status hri_tabular_open(size_t inputs, size_t targets, hri_tabular **out) {
     if (inputs > HRI_TABULAR_COLUMNS || targets > HRI_TABULAR_COLUMNS) {
@@ -93,8 +94,9 @@ hr_status hri_tabular_settle(hri_tabular *t) {
         hri_column *c = &t->inputs[i];
         c->first = at;
         at += c->kind == HRI_COLUMN_ONEHOT ? c->value_count : 1;
-        at -= c->kind == HRI_COLUMN_TEXT ? 1 : 0;
-        if (c->kind == HRI_COLUMN_TEXT && t->input_count != 1) {
+        const int whole = c->kind == HRI_COLUMN_TEXT || c->kind == HRI_COLUMN_IMAGE;
+        at -= whole ? 1 : 0;
+        if (whole && t->input_count != 1) {
             return HR_E_RANGE;
         }
     }
@@ -114,6 +116,14 @@ int hri_tabular_has_classes(const hri_tabular *t) {
 
 int hri_tabular_is_text(const hri_tabular *t) {
     return t->input_count == 1 && t->inputs[0].kind == HRI_COLUMN_TEXT;
+}
+
+int hri_tabular_is_image(const hri_tabular *t) {
+    return t->input_count == 1 && t->inputs[0].kind == HRI_COLUMN_IMAGE;
+}
+
+int hri_tabular_has_numbers(const hri_tabular *t) {
+    return !hri_tabular_is_text(t) && !hri_tabular_is_image(t);
 }
 
 int64_t hri_column_class(const hri_column *c, const char *text) {

@@ -4,6 +4,7 @@
  *   onehot    a category as one number per value: 1 for its own, 0 for the others; all 0 for a missing or unknown one
  *   ids       a category as one number: 0 for a missing or unknown one, 1 for the first value
  *   text      the one input of a table of texts: tokens instead of numbers (data/text/samples.h)
+ *   image     the one input of a table of images: a path (data/formats/pictures.h)
  *   classes   of a target: the number of its value; -1 for a missing one
  *
  * The one idea: everything that is learnt from the data before training is typed and in one place, so that a checkpoint
@@ -37,6 +38,7 @@ typedef enum hri_column_kind {
     HRI_COLUMN_IDS,
     HRI_COLUMN_CLASSES,
     HRI_COLUMN_TEXT,
+    HRI_COLUMN_IMAGE,
     HRI_COLUMN_KINDS
 } hri_column_kind;
 
@@ -74,8 +76,10 @@ HR_MUST_CHECK hr_status hri_tabular_settle(hri_tabular *t);
 /* Targets are classes: there is one, and it has names. */
 int hri_tabular_has_classes(const hri_tabular *t);
 
-/* Its input is a text. */
+/* Its input is a text; an image; neither, but numbers. */
 int hri_tabular_is_text(const hri_tabular *t);
+int hri_tabular_is_image(const hri_tabular *t);
+int hri_tabular_has_numbers(const hri_tabular *t);
 
 /* One cell into its numbers of a row.  number: of a NUMBER, NAN when missing; text: of the others, NULL when missing. */
 void hri_column_encode(const hri_column *c, double number, const char *text, float *row);

@@ -121,7 +121,10 @@ static hr_status choose_part(const hr_predictor *i, hri_source_use *use, hri_why
                               ": %s was split from %llu samples, but %s has %s",
                               i->of.checkpoint.path, (unsigned long long)all, i->source.text, now);
     }
-    if (strcmp(a->source, i->source.text) != 0) {
+    /* of a table the file alone: its columns are the checkpoint's */
+    const size_t n = a->table ? strcspn(a->source, ",|") : strlen(a->source) + 1;
+    if (strncmp(a->source, i->source.text, n) != 0 ||
+        (a->table && i->source.text[n] && !strchr(",|", i->source.text[n]))) {
         hri_listener_warn(&i->of.listener, "split", ": the run used %s, this is %s", a->source,
                           i->source.text);
     }
@@ -455,6 +458,7 @@ hr_status hr_predictor_get_info(const hr_predictor *i, hr_infer_info *out) {
         .pixel_classes = i->target == HRI_TARGET_CLASSES && is_of_pixels(&i->of.want)
                              ? (uint64_t)i->of.want.classes
                              : 0,
+        .multi_label = i->target == HRI_TARGET_FLAGS,
         .key = i->of.checkpoint.about.table ? i->of.checkpoint.about.table->key : NULL,
         .batch = i->predictor ? hri_predictor_batch(i->predictor) : 0,
         .budget_bytes = i->o.budget || !i->predictor ? i->of.budget_bytes : 0,

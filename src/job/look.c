@@ -251,12 +251,13 @@ static hr_status fit_table(hri_train_job *j) {
     if (!t || !t->input_count) { /* masks have classes alone */
         return HR_OK;
     }
-    if (hri_tabular_is_text(t) && (!t->target_count || hri_tabular_has_classes(t))) {
-        j->source.table->fitted = 1; /* of a text and its class nothing is to be measured */
-        return HR_OK;
-    }
     const int numbers = j->loss.kind == HRI_LOSS_MSE || j->loss.kind == HRI_LOSS_MAE ||
                         j->loss.kind == HRI_LOSS_HUBER;
+    if (!hri_tabular_has_numbers(t) &&
+        (!t->target_count || hri_tabular_has_classes(t) || !numbers)) {
+        j->source.table->fitted = 1; /* of texts, images and classes nothing is to be measured */
+        return HR_OK;
+    }
     hr_status status = write_bare(j, text, sizeof text, &why);
     if (status == HR_OK) {
         status = hri_survey_table(text, &j->source, numbers, &why);

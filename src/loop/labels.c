@@ -17,5 +17,7 @@ int hri_labels_all_count(const hri_source *s) {
             return 1;
         }
     }
-    return s->labels_known && (s->labels.negative == 0 || s->target == HRI_TARGET_NUMBERS);
+    return s->labels_known &&
+           (s->labels.negative == 0 ||
+            (s->target == HRI_TARGET_NUMBERS && strcmp(s->kind, "csv") != 0)); /* there: missing */
 }

@@ -164,6 +164,17 @@ static int says(const char *text, const char *key) {
     return 0;
 }
 
+/* Is there a '+' in the value of an option? */
+static int names_several(const char *text, const char *key) {
+    for (const char *at = strstr(text, key); at; at = strstr(at + 1, key)) {
+        if (at > text && strchr(",:( ", at[-1])) {
+            const char *plus = strchr(at, '+');
+            return plus && plus < at + strcspn(at, ",|)");
+        }
+    }
+    return 0;
+}
+
 /* Puts ",key=value" behind the source's own options. */
 static void complete(char *text, size_t size, const char *key, const char *value) {
     char rest[HRI_SOURCE_TEXT];
@@ -240,7 +251,8 @@ static void complete_source(hri_source *s, const hri_model_input *want, const hr
         complete_number(s, "length", want->sample.shape.dim[0]);
     } else if (!strcmp(s->kind, "synthetic")) {
         complete_synthetic(s, want);
-    } else if (!strcmp(s->kind, "csv") && want->label.type == HR_TYPE_F32 && says(s->text, "y")) {
+    } else if (!strcmp(s->kind, "csv") && want->label.type == HR_TYPE_F32 && says(s->text, "y") &&
+               !names_several(s->text, "y=")) { /* which are numbers as it is */
         complete(s->text, sizeof s->text, "task", "numbers");
     }
 }
@@ -290,8 +302,8 @@ static hri_target target_of(const hri_source *s) {
     const int row = shape->rank == 1 && shape->dim[0] > 1;
     const int flags = row && s->labels_known && s->labels.min >= 0 && s->labels.max <= 1 &&
                       s->labels.count > (uint64_t)shape->dim[0];
-    return !s->label.name[0] || s->classes                           ? HRI_TARGET_CLASSES
-           : flags                                                   ? HRI_TARGET_FLAGS
+    return flags                                                     ? HRI_TARGET_FLAGS
+           : !s->label.name[0] || s->classes                         ? HRI_TARGET_CLASSES
            : hr_type_is_real(s->label.meta.type) && !s->labels_known ? HRI_TARGET_NUMBERS
                                                                      : HRI_TARGET_CLASSES;
 }
@@ -336,7 +348,7 @@ static hr_status take_labels(hr_pipeline *p, hri_source *s) {
             s->class_count = 10; /* digits, or the ten of the sets that share the format */
         }
     }
-    if (s->labels.negative) {
+    if (s->labels.negative && !hr_type_is_real(s->label.meta.type)) { /* those are missing: said */
         hri_prose note;
         (void)hri_prose_set(&note, HR_OK,
                             "%s: %llu of %llu labels are negative and are ignored in loss and "

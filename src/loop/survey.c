@@ -58,7 +58,7 @@ static hr_status add_sample(void *user, hr_element *e) {
     const hri_tabular *t = s->table;
     moments *m = s->of;
     const hr_field *x = hr_element_find(e, "x"), *y = hr_element_find(e, "y");
-    if (!hri_tabular_is_text(t) && (!x || x->bytes != t->width * sizeof(float))) {
+    if (hri_tabular_has_numbers(t) && (!x || x->bytes != t->width * sizeof(float))) {
         return HR_E_SHAPE;
     }
     for (size_t i = 0; i < t->input_count; i++) {

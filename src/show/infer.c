@@ -123,6 +123,28 @@ static hr_status show_pixels(const hri_infer_sheet *s, hri_out *out, const hri_t
     return status;
 }
 
+/* How well each label was told, where a sample may have several. */
+static hr_status show_labels(const hri_infer_sheet *s, hri_out *out, const hri_term *term) {
+    static const char *const heads[] = {"LABEL",   ">SAMPLES", ">FOUND", ">PRECISION",
+                                        ">RECALL", ">F1",      ">AUC"};
+    hri_table t;
+    hri_table_init(&t, heads, 7);
+    for (uint64_t k = 0; k < s->result->class_count && k < PIXEL_ROWS; k++) {
+        char a[32];
+        const class_sum c = sum_class(s, k);
+        const double values[] = {c.r.precision, c.r.recall, c.r.f1, c.r.auc};
+        hri_table_cell(&t, HRI_STYLE_PLAIN, "%s", hri_infer_class(s, c.number, a, sizeof a));
+        hri_table_cell(&t, HRI_STYLE_PLAIN, "%llu", (unsigned long long)c.r.samples);
+        hri_table_cell(&t, HRI_STYLE_PLAIN, "%llu", (unsigned long long)c.r.correct);
+        for (int i = 0; i < 4; i++) {
+            hri_table_cell(&t, HRI_STYLE_PLAIN, isnan(values[i]) ? "" : "%.4f", values[i]);
+        }
+    }
+    const hr_status status = hri_table_print(&t, out, term, 2, 1);
+    hri_table_deinit(&t);
+    return status;
+}
+
 static hr_status show_worst(const hri_infer_sheet *s, hri_out *out, const hri_term *term) {
     static const char *const heads[] = {"CLASS", ">SAMPLES", ">RIGHT", "MISTAKEN FOR"};
     const uint64_t classes = s->result->class_count;
@@ -231,6 +253,7 @@ hr_status hri_evaluation_show(const hri_infer_sheet *s, const char *confusion, h
     show_memory(s, out);
     const hr_status status = !r->class_count          ? HR_OK
                              : s->info->pixel_classes ? show_pixels(s, out, term)
+                             : s->info->multi_label   ? show_labels(s, out, term)
                                                       : show_worst(s, out, term);
     return status == HR_OK && hri_confusion_is_shown(confusion) ? show_matrix(s, out, term)
                                                                 : status;

@@ -37,10 +37,17 @@ static bool put_csv(hri_out *out, const char *text) {
     return true;
 }
 
+/* One column per label, instead of the most likely ones: they do not exclude one another. */
+static bool shows_each(const hri_prediction_sheet *s) {
+    return s->infer.info->multi_label && s->top == 1 && !s->masks;
+}
+
 void hri_prediction_csv_head(const hri_prediction_sheet *s, hri_out *out) {
     const hr_infer_info *info = s->infer.info;
     (void)put_csv(out, info->key ? info->key : "path"); /* without memory the first row says so */
-    hri_out_text(out, s->masks ? ",mask,overlay" : info->output_count ? "" : ",class,probability");
+    hri_out_text(out, s->masks                              ? ",mask,overlay"
+                      : info->output_count || shows_each(s) ? ""
+                                                            : ",class,probability");
     for (uint64_t k = 0; s->masks && k < s->masks->classes; k++) {
         char buf[32];
         hri_out_text(out, ",");
@@ -50,6 +57,11 @@ void hri_prediction_csv_head(const hri_prediction_sheet *s, hri_out *out) {
         const char *name = hr_predictor_class_name(s->infer.predictor, k);
         hri_out_text(out, ",");
         (void)put_csv(out, name ? name : "value");
+    }
+    for (uint64_t k = 0; shows_each(s) && k < info->class_count; k++) {
+        char buf[32];
+        hri_out_text(out, ",");
+        (void)put_csv(out, hri_infer_class(&s->infer, (int64_t)k, buf, sizeof buf));
     }
     for (int64_t k = 2; k <= s->top; k++) {
         hri_out_printf(out, ",class_%lld,probability_%lld", (long long)k, (long long)k);
@@ -73,7 +85,10 @@ hr_status hri_prediction_csv(const hri_prediction_sheet *s, const hr_prediction 
     for (uint64_t k = 0; k < s->infer.info->output_count; k++) {
         hri_out_printf(out, ",%.9g", (double)p->output[k]);
     }
-    for (int64_t k = 0; k < s->top && whole; k++) {
+    for (uint64_t k = 0; shows_each(s) && k < p->class_count; k++) {
+        hri_out_printf(out, ",%.6f", p->probabilities[k]);
+    }
+    for (int64_t k = 0; k < s->top && !shows_each(s) && whole; k++) {
         char buf[32];
         hri_out_text(out, ",");
         whole = put_csv(out, hri_infer_class(&s->infer, p->order[k], buf, sizeof buf));
@@ -101,7 +116,8 @@ static void add_json(const hri_prediction_sheet *s, const char *name, const hr_p
         hri_json_double(j, "share", s->masks->shares[k]);
         hri_json_end(j);
     }
-    for (int64_t k = 0; k < s->top; k++) {
+    const int64_t shown = shows_each(s) ? (int64_t)p->class_count : s->top;
+    for (int64_t k = 0; k < shown; k++) {
         char buf[32];
         hri_json_object(j, NULL);
         hri_json_string(j, "name", hri_infer_class(&s->infer, p->order[k], buf, sizeof buf));

@@ -14,7 +14,7 @@ typedef struct hri_prediction_sheet {
         *masks; /* what was written of a prediction that is a mask; NULL: it is none */
 } hri_prediction_sheet;
 
-/* "path,class,probability", and more of the last two; of masks "path,mask,overlay" and a share of the pixels for each class. */
+/* "path,class,probability", and more of the last two; of labels that do not exclude one another a probability each; of masks "path,mask,overlay" and a share of the pixels for each class. */
 void hri_prediction_csv_head(const hri_prediction_sheet *s, hri_out *out);
 HR_MUST_CHECK hr_status hri_prediction_csv(const hri_prediction_sheet *s, const hr_prediction *p,
                                            hri_out *out);

@@ -102,7 +102,8 @@ static hr_status read_column(reading *r, const hri_json_token *first, hri_column
                  : !strcmp(t.key, "values") ? read_values(r, &t, &c)
                                             : hri_json_stream_skip(r->s, &t, r->why);
     }
-    const int has_values = c.kind != HRI_COLUMN_NUMBER && c.kind != HRI_COLUMN_TEXT;
+    const int has_values =
+        c.kind != HRI_COLUMN_NUMBER && c.kind != HRI_COLUMN_TEXT && c.kind != HRI_COLUMN_IMAGE;
     if (status == HR_OK && (!c.name || c.kind < 0 || !(c.std > 0) || has_values != (c.count > 0))) {
         status = wrong(r, "has a column without a name or kind, with a std that is not above 0, or "
                           "with values that its kind has not");
@@ -197,7 +198,7 @@ static void put_columns(hri_json *j, const char *key, const hri_column *c, size_
         if (c[i].kind == HRI_COLUMN_NUMBER) {
             hri_json_double(j, "mean", c[i].mean);
             hri_json_double(j, "std", c[i].std);
-        } else if (c[i].kind != HRI_COLUMN_TEXT) {
+        } else if (c[i].kind != HRI_COLUMN_TEXT && c[i].kind != HRI_COLUMN_IMAGE) {
             hri_json_array(j, "values");
             for (size_t k = 0; k < c[i].value_count; k++) {
                 hri_json_string(j, NULL, c[i].values[k]);

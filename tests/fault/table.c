@@ -88,6 +88,47 @@ static hr_status run(uint64_t *out) {
     return status;
 }
 
+static hr_status look_at_images(uint64_t *out) {
+    hri_source s = {0};
+    hri_prose why = {""};
+    const hr_status status = hri_source_look(data_text, NULL, &s, &why);
+    CHECK(status == HR_OK || why.text[0]);
+    *out = status == HR_OK ? s.count + 10 * (uint64_t)s.target + 100 * s.class_count : 0;
+    hri_source_deinit(&s);
+    return status;
+}
+
+TEST_TIMEOUT(table, any_fault_while_images_of_a_table_are_looked_at_is_a_status, 60) {
+    static const hri_fault_kind kinds[] = {HRI_FAULT_ALLOC, HRI_FAULT_OPEN, HRI_FAULT_READ};
+    static const char rows[] = "file,a,b\na.bmp,0,1\nb.bmp,1,1\nc.bmp,1,0\n";
+    uint64_t first, again;
+    test_write(test_folder(), "i.csv", rows, sizeof rows - 1);
+    test_write(test_folder(), "a.bmp", rows, sizeof rows - 1);
+    test_write(test_folder(), "b.bmp", rows, sizeof rows - 2);
+    snprintf(data_text, sizeof data_text, "csv:%s/i.csv,image=file,y=a+b", test_folder());
+    CHECK_OK(look_at_images(&first));
+    CHECK_EQ(first, 3 + 10 * HRI_TARGET_FLAGS + 200);
+    const int64_t live = hri_fault_live_allocs();
+    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
+        for (uint64_t nth = 1;; nth++) {
+            hri_fault_set(kinds[k], nth, 0);
+            const hr_status status = look_at_images(&again);
+            const uint64_t delivered = hri_fault_delivered();
+            hri_fault_set(kinds[k], 0, 0);
+            CHECK_EQ(hri_fault_live_allocs(), live);
+            if (!delivered) {
+                CHECK_LE(2, nth);
+                break;
+            }
+            if (status == HR_OK) {
+                CHECK(again == first);
+            } else {
+                CHECK_STATUS(status, kinds[k] == HRI_FAULT_ALLOC ? HR_E_NOMEM_HOST : HR_E_IO);
+            }
+        }
+    }
+}
+
 TEST_TIMEOUT(table, any_fault_before_a_training_is_a_status_and_a_retry_gives_the_same, 60) {
     static const hri_fault_kind kinds[] = {HRI_FAULT_ALLOC, HRI_FAULT_OPEN, HRI_FAULT_READ};
     set_up();

@@ -10,7 +10,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
                                         "csv:%s,x=a+b,y=c,key=d,ids=b",
                                         "csv:%s,x=a,y=b,task=classes,categories=a,max_bytes=200",
                                         "csv:%s,x=a,y=b,weight=c",
-                                        "csv:%s,text=a,y=b,key=c,length=5"};
+                                        "csv:%s,text=a,y=b,key=c,length=5",
+                                        "csv:%s,image=a,y=b+c,folder=/nonexistent"};
     char path[32], text[96];
     const int fd = fuzz_file(data, size, path);
     for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++) {

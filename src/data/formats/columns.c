@@ -14,7 +14,8 @@ enum { ONEHOT_MOST = 256, SHOWN = 40, WEIGHT = INT32_MAX };
 struct hri_columns_sums {
     char *name;
     uint64_t numbers, texts, missing;
-    bool whole;   /* all numbers are */
+    bool whole; /* all numbers are */
+    int64_t least, most;
     uint64_t odd; /* the record with the first text */
     char odd_text[SHOWN + 1];
     hri_strmap values; /* of a category */
@@ -175,6 +176,10 @@ static hr_status check_lists(const hri_columns *c, char *const *names, const hri
     return HR_OK;
 }
 
+static const char *input_name(const hri_columns_ask *ask) {
+    return ask->whole == HRI_COLUMN_TEXT ? "text" : ask->whole ? "image" : "x";
+}
+
 static hr_status find_asked(hri_columns *c, char *const *names, const hri_columns_ask *ask,
                             hri_prose *why) {
     int32_t targets = 0, inputs = 0;
@@ -200,7 +205,7 @@ static hr_status find_asked(hri_columns *c, char *const *names, const hri_column
             if (place >= 0 && c->roles[place] != -1) {
                 status =
                     hri_prose_set(why, HR_E_INVALID, "column \"%.60s\" of %s is in both %s and %s",
-                                  names[place], ask->file, ask->as_text ? "text" : "x",
+                                  names[place], ask->file, input_name(ask),
                                   place == key                ? "key"
                                   : c->roles[place] == WEIGHT ? "weight"
                                                               : "y");
@@ -209,9 +214,9 @@ static hr_status find_asked(hri_columns *c, char *const *names, const hri_column
         status = status == HR_OK ? take_list(c, names, ask->x, ask, &inputs, why) : status;
     }
     status = status == HR_OK ? check_lists(c, names, ask, why) : status;
-    if (status == HR_OK && ask->as_text && inputs != 1) {
-        status = hri_prose_set(why, HR_E_INVALID, "%s: text names %d columns, but must name one",
-                               ask->file, (int)inputs);
+    if (status == HR_OK && ask->whole && inputs != 1) {
+        status = hri_prose_set(why, HR_E_INVALID, "%s: %s names %d columns, but must name one",
+                               ask->file, input_name(ask), (int)inputs);
     }
     if (status == HR_OK && inputs == 0) {
         status = hri_prose_set(why, HR_E_INVALID, "%s: x names no columns", ask->file);
@@ -234,7 +239,7 @@ static hr_status make_sums(hri_columns *c, char *const *names, const hri_columns
             hri_columns_sums *s = &c->sums[c->roles[i]];
             s->name = hri_strdup(names[i]);
             s->whole = true;
-            s->text = ask->as_text && c->roles[i] == 0;
+            s->text = ask->whole && c->roles[i] == 0;
             s->as_ids = has_name(ask->ids, names[i]);
             s->forced = s->as_ids || has_name(ask->categories, names[i]);
             if (!s->name) {
@@ -342,6 +347,10 @@ static hr_status look_at(void *user, int32_t role, char *value, size_t n, hri_pr
                              (int)(n < SHOWN ? n : SHOWN), value, s->name);
     }
     s->whole = s->whole && kind == HRI_CELL_WHOLE;
+    if (s->whole) {
+        s->least = !s->numbers || whole < s->least ? whole : s->least;
+        s->most = !s->numbers || whole > s->most ? whole : s->most;
+    }
     s->numbers++;
     return HR_OK;
 }
@@ -414,7 +423,20 @@ hr_status hri_columns_kinds(hri_columns *c, const hri_columns_ask *ask, hri_pros
     for (uint32_t i = 0; i < c->sum_count && status == HR_OK; i++) {
         status = settle_kind(ask, &c->sums[i], i + targets >= c->sum_count, targets == 1, why);
     }
+    c->has_range = status == HR_OK && targets > 1 && ask->task == HRI_COLUMNS_AUTO;
+    for (uint32_t i = c->sum_count - targets; c->has_range && i < c->sum_count; i++) {
+        const hri_columns_sums *s = &c->sums[i];
+        c->least = !c->cells || s->least < c->least ? s->least : c->least;
+        c->most = !c->cells || s->most > c->most ? s->most : c->most;
+        c->cells += s->numbers + s->missing;
+        c->missing += s->missing;
+        c->has_range = s->whole;
+    }
     return status;
+}
+
+bool hri_columns_has_flags(const hri_columns *c) {
+    return c->has_range && c->least >= 0 && c->most <= 1;
 }
 
 /* ---- values of categories ---- */
@@ -498,7 +520,7 @@ static hr_status settle_one(hri_tabular *t, const hri_columns_ask *ask, uint32_t
     const bool guessed = target && ask->task == HRI_COLUMNS_AUTO && !s->texts && !s->forced;
     hr_status status;
     if (s->text) {
-        status = hri_column_set(t, to, s->name, HRI_COLUMN_TEXT, NULL, 0);
+        status = hri_column_set(t, to, s->name, ask->whole, NULL, 0);
     } else if (!s->category || (guessed && (s->too_many || values > HRI_TABULAR_CLASSES))) {
         status = hri_column_set(t, to, s->name, HRI_COLUMN_NUMBER, NULL, 0);
     } else if (s->too_many) {
@@ -564,7 +586,7 @@ static hr_status encode(void *user, int32_t role, char *value, size_t n, hri_pro
     const hri_column *c = target ? &t->targets[at - t->input_count] : &t->inputs[at];
     double real = (double)NAN;
     int64_t whole;
-    if (c->kind == HRI_COLUMN_TEXT) {
+    if (c->kind == HRI_COLUMN_TEXT || c->kind == HRI_COLUMN_IMAGE) {
         e->out->text = value;
         e->out->text_bytes = n;
         return HR_OK;
@@ -604,6 +626,22 @@ hr_status hri_columns_row(const hri_columns *c, char *record, size_t length, cha
         out->x[i] = isnan(out->x[i]) ? 0.0f : out->x[i]; /* the mean */
     }
     return status;
+}
+
+static hr_status take_cell(void *user, int32_t role, char *value, size_t n, hri_prose *why) {
+    hri_columns_row_out *out = user;
+    (void)why;
+    if (role == 0) {
+        out->text = value;
+        out->text_bytes = n;
+    }
+    return HR_OK;
+}
+
+bool hri_columns_cell(const hri_columns *c, char *record, size_t length, char separator,
+                      hri_columns_row_out *out) {
+    hri_prose why = {""};
+    return each_cell(c, record, length, separator, take_cell, out, &why) == HR_OK && out->text;
 }
 
 void hri_columns_deinit(hri_columns *c) {

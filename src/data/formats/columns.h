@@ -25,8 +25,8 @@ typedef struct hri_columns_ask {
     const char *weight; /* the column that says how much a row counts */
     int task;           /* hri_columns_task */
     bool no_missing;    /* a missing input is refused */
-    bool as_text;       /* x is one column, whose cells are texts */
-    const char *file;   /* for sentences */
+    int whole; /* HRI_COLUMN_TEXT or _IMAGE: x is one column of them; 0: numbers and categories */
+    const char *file; /* for sentences */
 } hri_columns_ask;
 
 typedef struct hri_columns_sums hri_columns_sums;
@@ -40,6 +40,9 @@ typedef struct hri_columns {
     bool has_targets, has_key, has_weight;
     hri_columns_sums *sums; /* while looking */
     uint32_t sum_count, target_count;
+    bool has_range; /* several targets, looked at, are whole numbers from least to most */
+    int64_t least, most;
+    uint64_t cells, missing; /* of them */
 } hri_columns;
 
 /* One encoded row.  x has room for table->width numbers, y for its targets. */
@@ -49,7 +52,7 @@ typedef struct hri_columns_row_out {
     const char *key;  /* in the record */
     size_t key_bytes;
     float weight; /* 1 where no column says it */
-    char *text;   /* of a table of texts, in the record, which ends there */
+    char *text;   /* of a table of texts or images, in the record, which ends there */
     size_t text_bytes;
 } hri_columns_row_out;
 
@@ -69,6 +72,11 @@ HR_MUST_CHECK hr_status hri_columns_settle(hri_columns *c, const hri_columns_ask
                                            hri_prose *why);
 HR_MUST_CHECK hr_status hri_columns_row(const hri_columns *c, char *record, size_t length,
                                         char separator, hri_columns_row_out *out, hri_prose *why);
+/* The text, or the path of an image, in a record alone; false: the record has no such cell. */
+bool hri_columns_cell(const hri_columns *c, char *record, size_t length, char separator,
+                      hri_columns_row_out *out);
+/* Several targets are 0 or 1, as far as they were looked at: labels that a sample has or has not. */
+bool hri_columns_has_flags(const hri_columns *c);
 /* A zeroed one is allowed. */
 void hri_columns_deinit(hri_columns *c);
 

@@ -16,7 +16,11 @@
 #include "data/pipeline.h"
 #include "data/read.h"
 
-enum { SAMPLE = 4096, HEAD_BYTES = 256 << 10, PATH_SIZE = HRI_IMAGELIST_PATH };
+enum {
+    SAMPLE = HRI_IMAGELIST_SAMPLE,
+    HEAD_BYTES = HRI_IMAGELIST_HEAD,
+    PATH_SIZE = HRI_IMAGELIST_PATH
+};
 
 /* ---- listing ---- */
 
@@ -371,7 +375,25 @@ static hr_status probe(int fd, char *head, size_t got, hri_image_info *out) {
     return more > 0 ? hri_tiff_probe_at(head, head + 16, (size_t)more, out, NULL) : status;
 }
 
-/* The largest image among a sample; files that cannot be read are left for later. */
+void hri_imagelist_measure(hri_spec *spec, const char *path, char *head) {
+    int fd = -1;
+    uint64_t size;
+    if (hri_file_open_regular(path, &fd, &size, NULL) != HR_OK) {
+        return;
+    }
+    const ssize_t got = read(fd, head, HEAD_BYTES);
+    hri_image_info info;
+    if (got > 0 && probe(fd, head, (size_t)got, &info) == HR_OK &&
+        (uint64_t)info.width * info.height < (uint64_t)1 << 28) {
+        spec->image_width = info.width > spec->image_width ? info.width : spec->image_width;
+        spec->image_height = info.height > spec->image_height ? info.height : spec->image_height;
+        spec->image_whole_bytes =
+            info.whole_bytes > spec->image_whole_bytes ? info.whole_bytes : spec->image_whole_bytes;
+    }
+    close(fd);
+}
+
+/* The largest image among a sample. */
 static hr_status sample(hri_imagelist *w) {
     hri_stage *s = w->files.stage;
     char *head = hri_malloc(HEAD_BYTES);
@@ -381,25 +403,8 @@ static hr_status sample(hri_imagelist *w) {
     const uint64_t count = w->files.count, n = count < SAMPLE ? count : SAMPLE;
     char path[PATH_SIZE];
     for (uint64_t i = 0; i < n; i++) {
-        int fd = -1;
-        uint64_t size;
-        if (hri_imagelist_path(w, n == count ? i : i * (count / n), path) &&
-            hri_file_open_regular(path, &fd, &size, NULL) == HR_OK) {
-            const ssize_t got = read(fd, head, HEAD_BYTES);
-            hri_image_info info;
-            hri_spec *spec = &s->spec;
-            if (got > 0 && probe(fd, head, (size_t)got, &info) == HR_OK &&
-                (uint64_t)info.width * info.height < (uint64_t)1 << 28) {
-                spec->image_width = info.width > spec->image_width ? info.width : spec->image_width;
-                spec->image_height =
-                    info.height > spec->image_height ? info.height : spec->image_height;
-                spec->image_whole_bytes = info.whole_bytes > spec->image_whole_bytes
-                                              ? info.whole_bytes
-                                              : spec->image_whole_bytes;
-            }
-        }
-        if (fd >= 0) {
-            close(fd);
+        if (hri_imagelist_path(w, n == count ? i : i * (count / n), path)) {
+            hri_imagelist_measure(&s->spec, path, head);
         }
         if (i % 256 == 255) {
             hri_pipeline_progress(s->pipeline, s, i + 1, n);

@@ -15,7 +15,7 @@
 #include "base/vector.h"
 #include "data/formats/pathlist.h"
 
-enum { HRI_IMAGELIST_PATH = PATH_MAX };
+enum { HRI_IMAGELIST_PATH = PATH_MAX, HRI_IMAGELIST_SAMPLE = 4096, HRI_IMAGELIST_HEAD = 256 << 10 };
 
 HRI_VECTOR(hri_names, char *)
 
@@ -44,6 +44,8 @@ int32_t hri_imagelist_class(const hri_imagelist *list, uint64_t i);
 /* The field "name": the path below the folder. */
 HR_MUST_CHECK hr_status hri_imagelist_emit_name(const hri_imagelist *list, uint64_t i,
                                                 hr_emit *emit);
+/* Makes spec as large as this image; `head` has room for HRI_IMAGELIST_HEAD bytes.  A file that cannot be read is left for later. */
+void hri_imagelist_measure(hri_spec *spec, const char *path, char *head);
 void hri_imagelist_print_to(const hri_imagelist *list, hri_state *state);
 /* See hri_stage_type. */
 int64_t hri_imagelist_newest(const hri_imagelist *list, char *path, size_t size);

@@ -3,7 +3,8 @@
  * With x= the columns are a table (data/tabular.h): an element has the fields x, f32, y (a class, or f32) and name (the key).
  * What the columns are is then learnt from all records in two passes, or given by the table that the pipeline has.
  *
- * With text= one column is a text, and the field tokens (text/samples.h) stands for x.
+ * With text= one column is a text, and the field tokens (text/samples.h) stands for x; with image= it is the path of an image, and
+ * the field image (the file as it is) does.
  *
  * Otherwise types are settled when the pipeline is opened: those that `types` gives, and the others from the first 1000 records:
  * i64 where all are whole numbers, f32 where all are numbers, else text (u8[n]).  An empty number is 0 or NaN.  A
@@ -12,9 +13,9 @@
 #include <string.h>
 #include "base/alloc.h"
 #include "data/formats/cells.h"
-#include "data/formats/columns.h"
 #include "data/formats/index.h"
-#include "data/formats/records.h"
+#include "data/formats/pictures.h"
+#include "data/formats/tablefile.h"
 #include "data/read.h"
 #include "data/text/samples.h"
 
@@ -25,7 +26,7 @@ static const char *const rules[] = {"mean", "error", NULL};
 
 typedef struct options {
     hri_list path, types;
-    const char *x, *text, *y, *key, *weight, *categories, *ids;
+    const char *x, *text, *image, *folder, *y, *key, *weight, *categories, *ids;
     hri_text_samples_options samples;
     int task, missing;
     bool header, index;
@@ -45,9 +46,14 @@ static const hri_field fields[] = {
      offsetof(options, x), HRI_FIELD_STRING, NULL, .metavar = "NAMES"},
     {"text", "a table: the column with a text that goes into the model", offsetof(options, text),
      HRI_FIELD_STRING, NULL, .metavar = "NAME"},
+    {"image", "a table: the column with the paths of images that go into the model",
+     offsetof(options, image), HRI_FIELD_STRING, NULL, .metavar = "NAME"},
+    {"folder", "where paths of images begin; default: the folder of the file",
+     offsetof(options, folder), HRI_FIELD_STRING, NULL, .metavar = "DIR"},
     HRI_TEXT_SAMPLES_FIELDS(options, samples),
-    {"y", "columns to learn; text, and few different integers, are classes", offsetof(options, y),
-     HRI_FIELD_STRING, NULL, .metavar = "NAMES"},
+    {"y",
+     "columns to learn; text, and few different integers, are classes, several of 0 and 1 labels",
+     offsetof(options, y), HRI_FIELD_STRING, NULL, .metavar = "NAMES"},
     {"key", "column that names a row in predictions", offsetof(options, key), HRI_FIELD_STRING,
      NULL, .metavar = "NAME"},
     {"weight", "column that says how much a row counts in the loss", offsetof(options, weight),
@@ -80,9 +86,9 @@ typedef struct own {
     uint32_t count;
     char separator;
     bool is_table;
-    hri_columns table;
+    hri_tablefile table;
     hri_text_samples samples; /* of a table of texts */
-    char **names;             /* of a table: `count` */
+    hri_pictures pictures;    /* of a table of images */
 } own;
 
 static hr_status read_record(const own *w, hri_cursor from, uint64_t length, char *to,
@@ -224,8 +230,12 @@ static hr_status look(hri_stage *s, hri_prose *why) {
 static hri_columns_ask ask_of(const hri_stage *s) {
     const options *o = s->options;
     const own *w = s->own;
-    return (hri_columns_ask){.x = o->text ? o->text : o->x,
-                             .as_text = o->text != NULL,
+    return (hri_columns_ask){.x = o->text    ? o->text
+                                  : o->image ? o->image
+                                             : o->x,
+                             .whole = o->text    ? HRI_COLUMN_TEXT
+                                      : o->image ? HRI_COLUMN_IMAGE
+                                                 : 0,
                              .y = o->y,
                              .key = o->key,
                              .weight = o->weight,
@@ -236,102 +246,10 @@ static hri_columns_ask ask_of(const hri_stage *s) {
                              .file = w->records.files.files[0].path};
 }
 
-/* The names of all columns, which are as many as there are. */
-static hr_status take_table_names(own *w, char *record, uint64_t length, hri_prose *why) {
-    char *p = record, *value;
-    size_t n;
-    if (length >= 3 && memcmp(record, "\xef\xbb\xbf", 3) == 0) {
-        p += 3;
-    }
-    while (hri_cell_next(&p, record + length, w->separator, &value, &n)) {
-        while (n && value[n - 1] == ' ') {
-            n--;
-        }
-        while (n && *value == ' ') {
-            value++;
-            n--;
-        }
-        char **grown = hri_realloc(w->names, (w->count + 1) * sizeof *grown);
-        if (!grown) {
-            return HR_E_NOMEM_HOST;
-        }
-        w->names = grown;
-        w->names[w->count] = hri_malloc(n + 1);
-        if (!w->names[w->count]) {
-            return HR_E_NOMEM_HOST;
-        }
-        memcpy(w->names[w->count], value, n);
-        w->names[w->count++][n] = '\0';
-        if (n > HRI_TABULAR_TEXT || w->count > HRI_TABULAR_COLUMNS) {
-            return hri_prose_set(why, HR_E_FORMAT,
-                                 "%s: more than %d columns, or a longer name than "
-                                 "%d bytes",
-                                 w->records.files.files[0].path, HRI_TABULAR_COLUMNS,
-                                 HRI_TABULAR_TEXT);
-        }
-    }
-    return HR_OK;
-}
-
-enum pass { PASS_NAMES, PASS_LOOK, PASS_COLLECT };
-
-/* Every record that is no header, or the first header alone. */
-static hr_status pass_over(hri_stage *s, enum pass pass, char *record, hri_prose *why) {
-    const options *o = s->options;
-    own *w = s->own;
-    const hri_columns_ask ask = ask_of(s);
-    hri_cursor at = {0}, from;
-    uint64_t length, number = 0;
-    hr_status status = HR_OK;
-    while (status == HR_OK) {
-        status = hri_records_next(&w->records, &at, &from, &length, why);
-        if (status != HR_OK || length == 0 || (pass != PASS_NAMES && from.offset == 0)) {
-            continue;
-        }
-        number++;
-        if (length > o->max_bytes) {
-            return hri_prose_set(why, HR_E_FORMAT, "%s, record %llu: longer than max_bytes",
-                                 w->records.files.files[from.file].path,
-                                 (unsigned long long)number);
-        }
-        status = read_record(w, from, length, record, why);
-        if (status == HR_OK && pass == PASS_NAMES) {
-            return take_table_names(w, record, length, why);
-        }
-        if (status == HR_OK) {
-            status =
-                pass == PASS_LOOK
-                    ? hri_columns_look(&w->table, &ask, record, length, w->separator, number, why)
-                    : hri_columns_collect(&w->table, &ask, record, length, w->separator, why);
-        }
-    }
-    return status == HR_E_EOF ? HR_OK : status;
-}
-
-static hr_status learn_table(hri_stage *s, char *record, hri_prose *why) {
-    own *w = s->own;
-    const hri_columns_ask ask = ask_of(s);
-    const hri_tabular *given = hri_pipeline_table(s->pipeline);
-    hr_status status = pass_over(s, PASS_NAMES, record, why);
-    if (status == HR_OK && w->count == 0) {
-        status = hri_prose_set(why, HR_E_FORMAT, "%s: the file is empty", ask.file);
-    }
-    if (status == HR_OK) {
-        status = hri_columns_find(&w->table, w->names, w->count, &ask, given, why);
-    }
-    if (status != HR_OK || given) {
-        return status;
-    }
-    status = pass_over(s, PASS_LOOK, record, why);
-    status = status == HR_OK ? hri_columns_kinds(&w->table, &ask, why) : status;
-    status = status == HR_OK ? pass_over(s, PASS_COLLECT, record, why) : status;
-    return status == HR_OK ? hri_columns_settle(&w->table, &ask, why) : status;
-}
-
 /* What the user should know of columns that have holes. */
 static void note_missing(hri_stage *s) {
     const own *w = s->own;
-    const hri_tabular *t = w->table.own;
+    const hri_tabular *t = w->table.columns.own;
     for (size_t i = 0; t && i < t->input_count + t->target_count; i++) {
         const bool target = i >= t->input_count;
         const hri_column *c = target ? &t->targets[i - t->input_count] : &t->inputs[i];
@@ -348,19 +266,54 @@ static void note_missing(hri_stage *s) {
 
 static hr_status put_table_fields(hri_stage *s) {
     const own *w = s->own;
-    const hri_tabular *t = w->table.table;
+    const hri_tabular *t = w->table.columns.table;
     const hr_meta x = {.type = HR_TYPE_F32, .shape = {.rank = 1, .dim = {(int64_t)t->width}}};
     hr_meta y = {.type = hri_tabular_has_classes(t) ? HR_TYPE_I64 : HR_TYPE_F32};
     const hr_meta name = {.type = HR_TYPE_U8, .shape = {.rank = 1, .dim = {-1}}};
     if (t->target_count > 1) {
         y.shape = (hr_shape){.rank = 1, .dim = {(int64_t)t->target_count}};
     }
-    hr_status status = hri_tabular_is_text(t) ? HR_OK : hri_spec_put(&s->spec, "x", x);
-    status = status == HR_OK && w->table.has_targets ? hri_spec_put(&s->spec, "y", y) : status;
-    if (status == HR_OK && w->table.has_weight) {
+    hr_status status = hri_tabular_has_numbers(t) ? hri_spec_put(&s->spec, "x", x)
+                       : hri_tabular_is_image(t)  ? hri_spec_put(&s->spec, "image", name)
+                                                  : HR_OK;
+    status =
+        status == HR_OK && w->table.columns.has_targets ? hri_spec_put(&s->spec, "y", y) : status;
+    if (status == HR_OK && w->table.columns.has_weight) {
         status = hri_spec_put(&s->spec, HRI_WEIGHT_FIELD, (hr_meta){.type = HR_TYPE_F32});
     }
-    return status == HR_OK && w->table.has_key ? hri_spec_put(&s->spec, "name", name) : status;
+    return status == HR_OK && (w->table.columns.has_key || hri_tabular_is_image(t))
+               ? hri_spec_put(&s->spec, "name", name)
+               : status;
+}
+
+/* Where the images are: a look at every row. */
+static hr_status open_pictures(hri_stage *s, hri_prose *why) {
+    const options *o = s->options;
+    own *w = s->own;
+    hri_buffer *memory = NULL;
+    hr_status status =
+        hri_buffer_create(hri_pipeline_pool(s->pipeline), s->account, o->max_bytes, &memory);
+    status = status == HR_OK ? hri_pictures_open(&w->pictures, s, o->folder,
+                                                 w->records.files.files[0].path, why)
+                             : status;
+    for (uint64_t i = 0; status == HR_OK && i < w->index.count; i++) {
+        hri_item item;
+        hri_columns_row_out row = {0};
+        hri_index_get(&w->index, i, &item);
+        const uint64_t length = hri_packed_length(item.b);
+        const hri_file *f = &w->records.files.files[hri_packed_file(item.b)];
+        if (length > o->max_bytes) {
+            continue; /* a bad element */
+        }
+        status = hri_filelist_read(f, item.a, memory->data, length, why);
+        if (status == HR_OK &&
+            hri_columns_cell(&w->table.columns, memory->data, length, w->separator, &row)) {
+            status =
+                hri_pictures_look(&w->pictures, i, w->index.count, row.text, row.text_bytes, why);
+        }
+    }
+    hri_buffer_unref(memory);
+    return status;
 }
 
 static hr_status open_table(hri_stage *s, hri_prose *why) {
@@ -369,7 +322,7 @@ static hr_status open_table(hri_stage *s, hri_prose *why) {
     hri_buffer *memory;
     if (!o->header) {
         return hri_prose_set(why, HR_E_INVALID,
-                             "x= and text= name columns, so the file needs a header");
+                             "x=, text= and image= name columns, so the file needs a header");
     }
     hr_status status =
         hri_buffer_create(hri_pipeline_pool(s->pipeline), s->account, o->max_bytes, &memory);
@@ -377,9 +330,14 @@ static hr_status open_table(hri_stage *s, hri_prose *why) {
         return hri_prose_set(why, status, "no room in the budget for a record of %llu bytes",
                              (unsigned long long)o->max_bytes);
     }
-    status = learn_table(s, memory->data, why);
+    const hri_columns_ask ask = ask_of(s);
+    w->table.records = &w->records;
+    w->table.separator = w->separator;
+    w->table.max_bytes = o->max_bytes;
+    status =
+        hri_tablefile_learn(&w->table, &ask, hri_pipeline_table(s->pipeline), memory->data, why);
     hri_buffer_unref(memory);
-    const int is_text = status == HR_OK && hri_tabular_is_text(w->table.table);
+    const int is_text = status == HR_OK && hri_tabular_is_text(w->table.columns.table);
     status = is_text ? hri_text_samples_open(&w->samples, s, &o->samples, why) : status;
     if (status == HR_OK) {
         note_missing(s);
@@ -388,9 +346,9 @@ static hr_status open_table(hri_stage *s, hri_prose *why) {
     if (status != HR_OK) {
         return status;
     }
-    const uint64_t numbers = w->table.table->width + w->table.table->target_count + 2 +
-                             (is_text ? (uint64_t)o->samples.length : 0);
-    if (w->table.has_weight) {
+    const uint64_t numbers = w->table.columns.table->width + w->table.columns.table->target_count +
+                             2 + (is_text ? (uint64_t)o->samples.length : 0);
+    if (w->table.columns.has_weight) {
         hri_pipeline_note(s->pipeline, "%s: the loss is weighted by column \"%s\"",
                           w->records.files.files[0].path, o->weight);
     }
@@ -400,7 +358,15 @@ static hr_status open_table(hri_stage *s, hri_prose *why) {
     if (is_text) {
         s->spec.load_bytes = hri_bytes_add(s->spec.load_bytes, hri_text_samples_work(&w->samples));
     }
-    return hri_index_fill(&w->index, s, why);
+    status = hri_index_fill(&w->index, s, why);
+    if (status == HR_OK && hri_tabular_is_image(w->table.columns.table)) {
+        status = open_pictures(s, why);
+        s->spec.item_bytes =
+            hri_bytes_add(s->spec.item_bytes, hri_pool_round(w->pictures.largest_file + 1) + 64);
+        s->spec.load_bytes =
+            hri_bytes_add(s->spec.load_bytes, hri_pool_round(w->pictures.largest_file + 1) + 64);
+    }
+    return status;
 }
 
 /* The tokens of a row's text. */
@@ -410,7 +376,7 @@ static hr_status load_text(own *w, const hri_columns_row_out *row, hr_emit *emit
 }
 
 static hr_status load_table(own *w, char *record, uint64_t length, hr_emit *emit) {
-    const hri_tabular *t = w->table.table;
+    const hri_tabular *t = w->table.columns.table;
     const hr_meta x = {.type = HR_TYPE_F32, .shape = {.rank = 1, .dim = {(int64_t)t->width}}};
     hr_meta y = {.type = hri_tabular_has_classes(t) ? HR_TYPE_I64 : HR_TYPE_F32};
     hri_columns_row_out out = {0};
@@ -419,24 +385,24 @@ static hr_status load_table(own *w, char *record, uint64_t length, hr_emit *emit
     if (t->target_count > 1) {
         y.shape = (hr_shape){.rank = 1, .dim = {(int64_t)t->target_count}};
     }
-    const int is_text = hri_tabular_is_text(t);
-    hr_status status = is_text ? HR_OK : hr_emit_field(emit, "x", &x, &data);
-    out.x = is_text ? NULL : data;
-    if (status == HR_OK && w->table.has_targets) {
+    const int numbers = hri_tabular_has_numbers(t);
+    hr_status status = numbers ? hr_emit_field(emit, "x", &x, &data) : HR_OK;
+    out.x = numbers ? data : NULL;
+    if (status == HR_OK && w->table.columns.has_targets) {
         status = hr_emit_field(emit, "y", &y, &label);
         out.y = label;
     }
     if (status != HR_OK) {
         return status;
     }
-    status = hri_columns_row(&w->table, record, length, w->separator, &out, &why);
+    status = hri_columns_row(&w->table.columns, record, length, w->separator, &out, &why);
     if (status != HR_OK) {
         return hri_emit_fail(emit, status, "%s", why.text);
     }
     if (label && hri_tabular_has_classes(t)) {
         *(int64_t *)label = out.class_id;
     }
-    if (w->table.has_weight) {
+    if (w->table.columns.has_weight) {
         const hr_meta one = {.type = HR_TYPE_F32};
         status = hr_emit_field(emit, HRI_WEIGHT_FIELD, &one, &data);
         if (status != HR_OK) {
@@ -444,8 +410,15 @@ static hr_status load_table(own *w, char *record, uint64_t length, hr_emit *emit
         }
         *(float *)data = out.weight;
     }
-    status = is_text ? load_text(w, &out, emit) : HR_OK;
-    if (status == HR_OK && w->table.has_key) {
+    status = hri_tabular_is_text(t) ? load_text(w, &out, emit)
+             : hri_tabular_is_image(t)
+                 ? hri_pictures_emit(&w->pictures, out.text, out.text_bytes, emit)
+                 : HR_OK;
+    if (!w->table.columns.has_key && hri_tabular_is_image(t)) { /* an image is called by its path */
+        out.key = out.text;
+        out.key_bytes = out.text_bytes;
+    }
+    if (status == HR_OK && (w->table.columns.has_key || hri_tabular_is_image(t))) {
         const hr_meta name = {.type = HR_TYPE_U8,
                               .shape = {.rank = 1, .dim = {(int64_t)out.key_bytes}}};
         status = hr_emit_field(emit, "name", &name, &data);
@@ -458,16 +431,37 @@ static hr_status load_table(own *w, char *record, uint64_t length, hr_emit *emit
 
 static const char *class_name(hri_stage *s, size_t index) {
     const own *w = s->own;
-    const hri_tabular *t = w->table.table;
-    return w->is_table && t && hri_tabular_has_classes(t) && index < t->targets[0].value_count
+    const hri_tabular *t = w->table.columns.table;
+    if (!w->is_table || !t) {
+        return NULL;
+    }
+    if (hri_columns_has_flags(&w->table.columns)) {
+        return index < t->target_count ? t->targets[index].name : NULL;
+    }
+    return hri_tabular_has_classes(t) && index < t->targets[0].value_count
                ? t->targets[0].values[index]
                : NULL;
 }
 
+/* Of several columns of y that are whole numbers. */
+static hr_status labels(hri_stage *s, const char *field, hr_label_range *out) {
+    const own *w = s->own;
+    const hri_columns *c = &w->table.columns;
+    if (!w->is_table || strcmp(field, "y") != 0 || !c->has_range) {
+        return HR_E_NOT_FOUND;
+    }
+    *out = (hr_label_range){.size = out->size,
+                            .min = c->least,
+                            .max = c->most,
+                            .count = c->cells,
+                            .negative = c->missing};
+    return HR_OK;
+}
+
 static hri_tabular *take_table(hri_stage *s) {
     own *w = s->own;
-    hri_tabular *t = w->table.own;
-    w->table.own = NULL;
+    hri_tabular *t = w->table.columns.own;
+    w->table.columns.own = NULL;
     return t;
 }
 
@@ -494,17 +488,18 @@ static hr_status open(hri_stage *s, hri_prose *why) {
         return hri_prose_set(why, status, "no room in the budget for a buffer of %d bytes",
                              HRI_RECORDS_CHUNK);
     }
-    if (o->x && o->text) {
-        return hri_prose_set(why, HR_E_INVALID, "x and text cannot be combined");
+    if ((o->x != NULL) + (o->text != NULL) + (o->image != NULL) > 1) {
+        return hri_prose_set(why, HR_E_INVALID, "%s and %s cannot be combined", o->x ? "x" : "text",
+                             o->x && o->text ? "text" : "image");
     }
-    w->is_table = o->x || o->text || hri_pipeline_table(s->pipeline);
+    w->is_table = o->x || o->text || o->image || hri_pipeline_table(s->pipeline);
     if (w->is_table) {
         return open_table(s, why);
     }
     if (o->y || o->key || o->weight || o->categories || o->ids) {
         return hri_prose_set(
             why, HR_E_INVALID,
-            "y, key, weight, categories and ids need x=NAME+NAME, or x=*, or text=NAME");
+            "y, key, weight, categories and ids need x=NAME+NAME, or x=*, text=NAME or image=NAME");
     }
     status = look(s, why);
     for (uint32_t i = 0; status == HR_OK && i < w->count; i++) {
@@ -656,21 +651,25 @@ static void fingerprint(hri_stage *s, hri_state *state) {
     if (w->samples.open) {
         hri_text_samples_fingerprint(&w->samples, state);
     }
+    if (w->pictures.stage) {
+        hri_pictures_fingerprint(&w->pictures, state);
+    }
 }
 
 static int64_t newest(hri_stage *s, char *path, size_t size) {
-    return hri_filelist_newest(&((own *)s->own)->records.files, path, size);
+    own *w = s->own;
+    const int64_t own_time = hri_filelist_newest(&w->records.files, path, size);
+    return w->pictures.stage && w->pictures.newest_s > own_time
+               ? hri_pictures_newest(&w->pictures, path, size)
+               : own_time;
 }
 
 static void close(hri_stage *s) {
     own *w = s->own;
     hri_index_deinit(&w->index);
-    hri_columns_deinit(&w->table);
+    hri_tablefile_deinit(&w->table);
     hri_text_samples_close(&w->samples);
-    for (uint32_t i = 0; w->names && i < w->count; i++) {
-        hri_free(w->names[i]);
-    }
-    hri_free(w->names);
+    hri_pictures_close(&w->pictures);
     hri_buffer_unref(w->records.memory);
     hri_filelist_close(&w->records.files);
 }
@@ -692,6 +691,7 @@ const hri_stage_type hri_stage_type_csv = {
     .restore = restore,
     .name_of = name_of,
     .class_name = class_name,
+    .labels = labels,
     .take_table = take_table,
     .fingerprint = fingerprint,
     .newest = newest,
