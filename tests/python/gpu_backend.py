@@ -366,8 +366,8 @@ def note(o, one, r):
 
 def markdown(found, asked):
     """The rows as they were asked for, for a document."""
-    print("\n| model | way | budget | ms a step | NVML, MiB | planned, MiB | NVML above it | recomputed ops | copied, MiB | bits of losses, "
-          "state | |\n|---|---|---|---|---|---|---|---|---|---|---|")
+    print("\n| model | way | budget | ms a step | NVML, MiB | planned, MiB | NVML above it | recomputed ops | copied, MiB | bits of "
+          "losses, state | |\n|---|---|---|---|---|---|---|---|---|---|---|")
     letters = {}  # of a model's rows: the same letter where all bits were the same
     for one in asked:
         r = found.get(one, {"error": "not run"})
