@@ -24,7 +24,7 @@
 #include "fit/planned.h"
 #include "records/record.h"
 #include "loop/scorer.h"
-#include "loop/supply.h"
+#include "loop/feeds.h"
 
 typedef enum hri_trainer_end {
     HRI_TRAINER_RUNS = 0,
