@@ -1,145 +1,12 @@
-/* Looking at a source, and the text of the pipeline that follows from it. */
+/* Looking at a source, and what the model string gets from it. */
 #include "loop/source.h"
-
-#include <stdarg.h>
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/nearest.h"
 #include "data/pipeline.h"
-#include "graph/graph.h"
-#include "step/objective.h"
-
-/* ---- the model's side ---- */
-
-static hr_meta one_sample(const hr_meta *meta) {
-    hr_meta m = {.type = meta->type};
-    m.shape = hr_shape_from(meta->shape.rank - 1, meta->shape.dim + 1);
-    return m;
-}
-
-/* The input with the numbers of classes that the loss is a cross entropy over; HR_NONE: it is no such loss. */
-static hr_value ids_of_loss(const hr_graph *g) {
-    static const struct {
-        const char *op;
-        uint32_t ids;
-    } losses[] = {{"cross_entropy", 1}, {"linear_cross_entropy", 2}};
-    const hr_value loss = hr_graph_find(g, "loss");
-    const hri_node_record *n = loss == HR_NONE || g->values[loss].node == HRI_NO_NODE
-                                   ? NULL
-                                   : &g->nodes[g->values[loss].node];
-    for (size_t i = 0; n && i < sizeof losses / sizeof losses[0]; i++) {
-        const hr_value ids = n->sig.in_count > losses[i].ids ? n->in[losses[i].ids] : HR_NONE;
-        if (!strcmp(n->sig.op->name, losses[i].op) && g->values[ids].kind == HR_VALUE_INPUT) {
-            return ids;
-        }
-    }
-    return HR_NONE;
-}
-
-static hr_status take_input(const hr_graph *g, hr_value v, hr_value label, hri_model_input *out,
-                            hri_prose *why) {
-    const hri_value *value = &g->values[v];
-    const hr_type type = value->meta.type;
-    if (strlen(value->name) >= HR_FIELD_NAME_SIZE || value->meta.shape.rank < 1 ||
-        (type != HR_TYPE_F32 && type != HR_TYPE_I32 && type != HR_TYPE_U8)) {
-        char is[256];
-        return hri_prose_set(why, HR_E_SHAPE,
-                             "its input %s is %s; data goes to inputs of f32, i32 or u8 with the "
-                             "batch as first dimension and a name of less than %d bytes",
-                             value->name, hr_meta_print(&value->meta, is, sizeof is),
-                             HR_FIELD_NAME_SIZE);
-    }
-    if (v == label) {
-        out->label = one_sample(&value->meta);
-        snprintf(out->label_name, sizeof out->label_name, "%s", value->name);
-    } else if (!out->name[0]) {
-        out->sample = one_sample(&value->meta);
-        snprintf(out->name, sizeof out->name, "%s", value->name);
-    } else if (out->other_count < HRI_OTHER_INPUTS) {
-        hri_other_input *x = &out->others[out->other_count++];
-        x->sample = one_sample(&value->meta);
-        snprintf(x->name, sizeof x->name, "%s", value->name);
-    } else {
-        return hri_prose_set(why, HR_E_UNSUPPORTED, "it has more than %d inputs",
-                             HRI_OTHER_INPUTS + 2);
-    }
-    return HR_OK;
-}
-
-int hri_model_input_is_sequence(const hri_model_input *want) {
-    return want->sample.type == HR_TYPE_I32 && want->label.type == HR_TYPE_I32 &&
-           hr_shape_same(&want->sample.shape, &want->label.shape);
-}
-
-/* Rows of the table that an input of tokens picks from; 0: it picks from none. */
-static int64_t table_of(const hr_graph *g, hr_value tokens) {
-    for (uint32_t i = 0; i < g->node_count; i++) {
-        const hri_node_record *n = &g->nodes[i];
-        if (!strcmp(n->sig.op->name, "gather") && n->in[1] == tokens &&
-            n->sig.in[0].shape.rank == 2) {
-            return n->sig.in[0].shape.dim[0];
-        }
-    }
-    return 0;
-}
-
-static hr_status read_inputs(const hr_graph *g, hri_model_input *out, hri_prose *why) {
-    const hr_value ids = ids_of_loss(g), named = hr_graph_find(g, "label");
-    const int is_named = named != HR_NONE && g->values[named].kind == HR_VALUE_INPUT;
-    const hr_value label = is_named ? named : ids;
-    hr_status status = HR_OK;
-    out->masks = label != HR_NONE && label == ids;
-    for (hr_value v = 1; status == HR_OK && v < g->value_count; v++) {
-        const hri_value *value = &g->values[v];
-        out->weights += value->kind == HR_VALUE_PARAM || value->kind == HR_VALUE_STATE;
-        out->parameters +=
-            value->kind == HR_VALUE_PARAM ? (uint64_t)hr_shape_count(&value->meta.shape) : 0;
-        if (value->kind == HR_VALUE_INPUT) {
-            status = take_input(g, v, label, out, why);
-            out->vocab = out->vocab ? out->vocab : table_of(g, v);
-        }
-    }
-    return status == HR_OK && !out->name[0]
-               ? hri_prose_set(why, HR_E_INVALID, "it has no input for data")
-               : status;
-}
-
-hr_status hri_model_input_of(hr_model *m, hri_model_input *out, hri_prose *why) {
-    return hri_model_input_with(m, NULL, out, why);
-}
-
-hr_status hri_model_input_with(hr_model *m, const hri_loss *loss, hri_model_input *out,
-                               hri_prose *why) {
-    hri_objective objective = {.build = hr_model_build, .user = m, .no_metrics = 1};
-    hr_graph *g;
-    hri_prose reason = {""};
-    hr_status status = hr_graph_create(&g);
-    if (status != HR_OK) {
-        return hri_prose_set(why, status, "out of memory while inspecting the model");
-    }
-    objective.loss = loss ? *loss : objective.loss;
-    const int changed = objective.loss.kind || objective.loss.weighted;
-    status = changed ? hri_objective_build(&objective, g, 1, 0) : hr_model_build(m, g, 1, 0);
-    if (status != HR_OK && changed) {
-        (void)hri_prose_set(&reason, status, "%s", g->error.message);
-    }
-    hri_model_input found = {.classes = hr_model_classes(m)};
-    if (status == HR_OK) {
-        status = read_inputs(g, &found, &reason);
-        found.masks |= changed;
-    }
-    hr_graph_destroy(g);
-    if (status != HR_OK) {
-        return hri_prose_set(why, status, "%s: %s", hr_model_text(m),
-                             reason.text[0] ? reason.text : "its inputs cannot be found");
-    }
-    *out = found;
-    return HR_OK;
-}
 
 /* ---- looking ---- */
 
@@ -294,8 +161,6 @@ static hr_status add_note(hri_source *s, const char *text) {
     return s->note_count && s->notes[s->note_count - 1] ? HR_OK : HR_E_NOMEM_HOST;
 }
 
-static int64_t count_of(const hr_shape *shape);
-
 /* What the labels are, from their type and, where the source tells, their range. */
 static hri_target target_of(const hri_source *s) {
     const hr_shape *shape = &s->label.meta.shape;
@@ -368,7 +233,7 @@ static hr_status take_notes(const hr_pipeline *p, hri_source *s) {
     return status;
 }
 
-static int64_t count_of(const hr_shape *shape) {
+int64_t hri_source_count(const hr_shape *shape) {
     int64_t n = 1;
     for (int d = 0; d < shape->rank; d++) {
         n = shape->dim[d] < 0 ? -1 : n * shape->dim[d];
@@ -398,7 +263,7 @@ static hr_status check_others(const hr_pipeline *p, const hri_source *s,
                                  "model; use rename() to give one that name",
                                  s->text, x->name);
         }
-        if (count_of(&f.meta.shape) != hr_shape_count(&x->sample.shape)) {
+        if (hri_source_count(&f.meta.shape) != hr_shape_count(&x->sample.shape)) {
             return hri_prose_set(why, HR_E_SHAPE, "%s has %s %s, but the model expects %s", s->text,
                                  x->name, hr_meta_print(&f.meta, a, sizeof a),
                                  hr_meta_print(&x->sample, b, sizeof b));
@@ -440,7 +305,7 @@ static hr_status look(hr_pipeline *p, hri_source *s, const hri_model_input *want
     s->target = target_of(s);
     hr_field weight;
     const char *const weights[] = {HRI_WEIGHT_FIELD, NULL};
-    s->weighted = take_field(p, weights, &weight) && count_of(&weight.meta.shape) == 1;
+    s->weighted = take_field(p, weights, &weight) && hri_source_count(&weight.meta.shape) == 1;
     for (uint32_t i = 0; want && i < want->other_count; i++) {
         s->weighted &=
             strcmp(want->others[i].name, HRI_WEIGHT_FIELD) != 0; /* it is the model's own */
@@ -488,7 +353,8 @@ hr_status hri_source_look_at(hr_pipeline *p, const hri_model_input *want, hri_so
                              hri_prose *why) {
     hri_source s = {.text = "pipeline", .kind = "pipeline"};
     hr_status status = look(p, &s, want, why);
-    if (status == HR_OK && count_of(&s.input.meta.shape) != hr_shape_count(&want->sample.shape)) {
+    if (status == HR_OK &&
+        hri_source_count(&s.input.meta.shape) != hr_shape_count(&want->sample.shape)) {
         char a[256], b[256];
         status = hri_prose_set(why, HR_E_SHAPE, "the pipeline has %s %s, but the model expects %s",
                                s.input.name, hr_meta_print(&s.input.meta, a, sizeof a),
@@ -553,8 +419,9 @@ hr_status hri_source_fill_model(const char *model, const hri_source *s, char *ou
     if (said_size) {
         said[0] = '\0';
     }
-    const int64_t outputs =
-        s->target == HRI_TARGET_CLASSES ? (int64_t)s->class_count : count_of(&s->label.meta.shape);
+    const int64_t outputs = s->target == HRI_TARGET_CLASSES
+                                ? (int64_t)s->class_count
+                                : hri_source_count(&s->label.meta.shape);
     add_key("classes", outputs > 0 ? outputs : 0, out, size, said, said_size);
     add_key("vocab", s->vocab, out, size, said, said_size);
     add_key("pad", s->pad, out, size, said, said_size);
@@ -575,245 +442,4 @@ hr_status hri_source_fill_model(const char *model, const hri_source *s, char *ou
         }
     }
     return HR_OK;
-}
-
-/* ---- stages ---- */
-
-typedef struct text {
-    char *out;
-    size_t size, used;
-} text;
-
-static void say(text *t, const char *format, ...) HR_PRINTF(2, 3);
-static void say(text *t, const char *format, ...) {
-    va_list args;
-    va_start(args, format);
-    if (t->used < t->size) {
-        const int n = vsnprintf(t->out + t->used, t->size - t->used, format, args);
-        t->used += n > 0 ? (size_t)n : 0;
-    }
-    va_end(args);
-}
-
-static int wants(const char *augment, const char *what) {
-    const size_t n = strlen(what);
-    for (const char *at = augment ? strstr(augment, what) : NULL; at; at = strstr(at + 1, what)) {
-        const char before = at > augment ? at[-1] : ',';
-        if ((before == ',' || before == ' ') && (at[n] == ',' || at[n] == '\0' || at[n] == ' ')) {
-            return 1;
-        }
-    }
-    return 0;
-}
-
-static int is_encoded(const hri_source *s) {
-    return s->input.meta.shape.rank == 1 && s->input.meta.type == HR_TYPE_U8 &&
-           s->input.meta.shape.dim[0] < 0;
-}
-
-/* A class for every pixel: images are stretched instead of cropped, so that predictions cover all of them. */
-static int is_of_pixels(const hri_model_input *want) {
-    return want->sample.shape.rank == 3 && want->label.type == HR_TYPE_I32 &&
-           want->label.shape.rank == 2;
-}
-
-static int is_picture(const hri_source *s, const hri_model_input *want) {
-    return want->sample.shape.rank == 3 && (s->input.meta.shape.rank == 3 || is_encoded(s));
-}
-
-/* One channel is centred, colours are as the torchvision models expect them. */
-void hri_source_pixels(const hri_source *s, const hri_model_input *want, hri_pixels *out) {
-    static const double mean[] = {0.485, 0.456, 0.406}, std[] = {0.229, 0.224, 0.225};
-    const int64_t channels = want->sample.shape.rank == 3 ? want->sample.shape.dim[2] : 0;
-    *out = (hri_pixels){.channels = 0};
-    if (!is_picture(s, want) || s->input.meta.type != HR_TYPE_U8 ||
-        want->sample.type != HR_TYPE_F32 || channels < 1 || channels > HRI_PIXELS_CHANNELS) {
-        return;
-    }
-    out->channels = (uint32_t)channels;
-    memcpy(out->name, want->name, sizeof out->name);
-    for (uint32_t c = 0; c < out->channels; c++) {
-        out->mean[c] = channels == 3 ? mean[c] : 0.5;
-        out->std[c] = channels == 3 ? std[c] : 0.5;
-    }
-}
-
-static hr_status say_picture(text *t, const hri_source *s, const hri_model_input *want,
-                             const char *augment, hri_prose *why) {
-    const hr_shape *is = &s->input.meta.shape;
-    const int64_t h = want->sample.shape.dim[0], w = want->sample.shape.dim[1];
-    const int64_t channels = want->sample.shape.dim[2];
-    const int encoded = is_encoded(s), other = strcmp(s->input.name, "image") != 0;
-    const size_t before = t->used;
-    if (encoded && channels != 1 && channels != 3) {
-        return hri_prose_set(why, HR_E_SHAPE,
-                             "images have 1 or 3 channels, but the model "
-                             "expects %lld",
-                             (long long)channels);
-    }
-    if (other) { /* what the stages below look for */
-        say(t, " | rename(%s,to=image)", s->input.name);
-    }
-    const size_t began = t->used;
-    if (encoded) {
-        const int crop = wants(augment, "crop");
-        say(t, " | decode(size=%lldx%lld,channels=%lld,%s%s)", (long long)h, (long long)w,
-            (long long)channels,
-            crop                 ? "random_crop=on,min_area=0.35"
-            : is_of_pixels(want) ? "fit=stretch"
-                                 : "centre=1",
-            wants(augment, "flip") ? ",flip=on" : "");
-    } else {
-        if (is->dim[2] != channels) {
-            return hri_prose_set(why, HR_E_SHAPE,
-                                 "%s has %lld channels, but the model expects %lld; add "
-                                 "channels=%lld to the model string",
-                                 s->text, (long long)is->dim[2], (long long)channels,
-                                 (long long)is->dim[2]);
-        }
-        if (is->dim[0] != h || is->dim[1] != w) {
-            say(t, " | resize(size=%lldx%lld)", (long long)h, (long long)w);
-        }
-        if (wants(augment, "flip")) {
-            say(t, " | flip");
-        }
-    }
-    if (wants(augment, "jitter")) {
-        say(t, " | jitter");
-    }
-    if (wants(augment, "randaugment")) {
-        say(t, " | randaugment");
-    }
-    if (wants(augment, "erase")) {
-        say(t, " | erase");
-    }
-    if (t->used == began && s->input.meta.type == HR_TYPE_U8) {
-        say(t, " | load"); /* as many threads as the other stages would have */
-    }
-    if (other && t->used == began) {
-        t->used = before; /* nothing looked for it */
-        t->out[before] = '\0';
-    } else if (other) {
-        say(t, " | rename(image,to=%s)", s->input.name);
-    }
-    if (s->input.meta.type == HR_TYPE_U8 && channels > HRI_PIXELS_CHANNELS) {
-        return hri_prose_set(why, HR_E_SHAPE, "images can have at most %d channels, not %lld",
-                             HRI_PIXELS_CHANNELS, (long long)channels);
-    }
-    return HR_OK;
-}
-
-hr_status hri_source_stages(const hri_source *s, const hri_model_input *want, const char *augment,
-                            char *out, size_t size, hri_prose *why) {
-    text t = {.out = out, .size = size};
-    const hr_shape *is = &s->input.meta.shape, *should = &want->sample.shape;
-    hr_status status = HR_OK;
-    out[0] = '\0';
-    if (!strcmp(s->kind, "masks") && !is_of_pixels(want)) {
-        status = hri_prose_set(why, HR_E_SHAPE,
-                               "%s has a class for every pixel, but the model predicts one per "
-                               "image; use unet, or images:DIR for classes of whole images",
-                               s->text);
-    } else if (is_picture(s, want)) {
-        status = say_picture(&t, s, want, augment, why);
-    } else if (count_of(is) != hr_shape_count(should)) {
-        char a[256], b[256];
-        status = hri_prose_set(why, HR_E_SHAPE, "%s has %s, but the model expects %s %s", s->text,
-                               hr_meta_print(&s->input.meta, a, sizeof a), want->name,
-                               hr_meta_print(&want->sample, b, sizeof b));
-    }
-    if (status == HR_OK && t.used >= size) {
-        status = hri_prose_set(why, HR_E_RANGE, "the data string is too long");
-    }
-    return status;
-}
-
-/* Labels that the model cannot have are refused before anything is planned. */
-static hr_status check_labels(const hri_source *s, const hri_model_input *want, hri_prose *why) {
-    return s->labels_known && want->label.type == HR_TYPE_I32 && want->classes > 0 &&
-                   s->labels.max >= want->classes && !hri_source_has_stage(s, "filter")
-               ? hri_prose_set(why, HR_E_INVALID,
-                               "%s has labels up to %lld, but the model has %lld classes "
-                               "(0-%lld); add classes=%lld to the model string",
-                               s->text, (long long)s->labels.max, (long long)want->classes,
-                               (long long)want->classes - 1, (long long)s->labels.max + 1)
-               : HR_OK;
-}
-
-const char *const hri_augmentations[] = {"none",        "flip",  "crop", "jitter",
-                                         "randaugment", "erase", NULL};
-
-static hr_status check_augment(const char *augment, hri_prose *why) {
-    const char *const *known = hri_augmentations;
-    enum { KNOWN = sizeof hri_augmentations / sizeof hri_augmentations[0] - 1 };
-    for (const char *at = augment; at && *at;) {
-        at += strspn(at, ", ");
-        const size_t n = strcspn(at, ", ");
-        char word[64];
-        size_t k = 0;
-        snprintf(word, sizeof word, "%.*s", (int)(n < 63 ? n : 63), at);
-        while (k < KNOWN && strcmp(word, known[k]) != 0) {
-            k++;
-        }
-        if (n && k == KNOWN) {
-            const char *near = hri_nearest(word, known, KNOWN, sizeof *known);
-            return hri_prose_set(why, HR_E_INVALID,
-                                 "`augment`: unknown value \"%s\"%s%s%s; use flip, crop, jitter, "
-                                 "randaugment, erase or none",
-                                 word, near ? ", did you mean \"" : "", near ? near : "",
-                                 near ? "\"?" : "");
-        }
-        at += n;
-    }
-    return HR_OK;
-}
-
-bool hri_source_has_stage(const hri_source *s, const char *name) {
-    static const char letters[] = "abcdefghijklmnopqrstuvwxyz0123456789_";
-    for (const char *at = strchr(s->text, '|'); at; at = strchr(at, '|')) {
-        at += 1 + strspn(at + 1, " \t\n");
-        const size_t length = strspn(at, letters);
-        if (length == strlen(name) && !strncmp(at, name, length)) {
-            return true;
-        }
-    }
-    return false;
-}
-
-hr_status hri_source_pipeline(const hri_source *s, const hri_model_input *want,
-                              const hri_source_use *use, char *out, size_t size, hri_prose *why) {
-    text t = {.out = out, .size = size};
-    char stages[512];
-    hr_status status = check_augment(use->augment, why);
-    if (status == HR_OK) {
-        status = check_labels(s, want, why);
-    }
-    stages[0] = '\0';
-    if (status == HR_OK && !use->bare) {
-        status = hri_source_stages(s, want, use->training ? use->augment : NULL, stages,
-                                   sizeof stages, why);
-    }
-    if (status != HR_OK) {
-        return status;
-    }
-    say(&t, "%s", s->text);
-    if (use->part_count) {
-        /* An order of its own, always the same: which samples are whose never changes. */
-        say(&t, " | shuffle(seed=%llu,reshuffle=off) | skip(%llu) | take(%llu)",
-            (unsigned long long)(use->seed & 0xffffffffu) + 7, (unsigned long long)use->part_first,
-            (unsigned long long)use->part_count);
-    }
-    if (use->training && !hri_source_has_stage(s, "shuffle")) {
-        say(&t, " | shuffle(seed=%llu)", (unsigned long long)(use->seed & 0xffffffffu));
-    }
-    if (use->batch && s->count == HR_COUNT_UNKNOWN) { /* here what goes on is tickets as a rule */
-        say(&t, " | whole(%llu)", (unsigned long long)use->batch);
-    }
-    if (use->ranks) {
-        say(&t, " | deal(batch=%llu,part=%llu,ranks=%u,rank=%u)",
-            (unsigned long long)use->deal_batch, (unsigned long long)use->part, use->ranks,
-            use->rank);
-    }
-    say(&t, "%s", stages);
-    return t.used < size ? HR_OK : hri_prose_set(why, HR_E_RANGE, "the data string is too long");
 }

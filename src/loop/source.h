@@ -19,6 +19,7 @@
 #include "base/prose.h"
 #include "graph/pixels.h"
 #include "data/tabular.h"
+#include "loop/model_input.h"
 #include "passes/common/losses.h"
 
 enum { HRI_SOURCE_TEXT = 2048 };
@@ -50,36 +51,6 @@ typedef struct hri_source {
     size_t note_count;
 } hri_source;
 
-enum { HRI_OTHER_INPUTS = 14 };
-
-/* One more input, which a field of the same name goes to. */
-typedef struct hri_other_input {
-    char name[HR_FIELD_NAME_SIZE];
-    hr_meta sample;
-} hri_other_input;
-
-/* What the model wants of one sample, and its label: the input of that name, or else the numbers of classes that its loss
- * is a cross entropy over.  Every other input but the first is fed by the field of its name. */
-typedef struct hri_model_input {
-    char name[HR_FIELD_NAME_SIZE];       /* "image", "tokens" */
-    char label_name[HR_FIELD_NAME_SIZE]; /* "label"; "": it has none */
-    hr_meta sample, label;               /* without the batch */
-    hri_other_input others[HRI_OTHER_INPUTS];
-    uint32_t other_count;
-    int masks; /* 1: what has a negative label, or one that is NaN, counts for nothing, in the loss too */
-    int64_t classes;  /* 0: labels are not classes */
-    int64_t vocab;    /* rows of the table that its first input picks from; 0: it picks from none */
-    uint32_t weights; /* how many parameters and running statistics it has */
-    uint64_t parameters; /* numbers in all parameters */
-} hri_model_input;
-
-/* Tokens whose labels are the next ones: both are numbers of the same classes. */
-int hri_model_input_is_sequence(const hri_model_input *want);
-/* Asks the model by building it once. */
-HR_MUST_CHECK hr_status hri_model_input_of(hr_model *m, hri_model_input *out, hri_prose *why);
-/* The same with another loss than its own (NULL: its own): the label is then what that loss wants. */
-HR_MUST_CHECK hr_status hri_model_input_with(hr_model *m, const hri_loss *loss,
-                                             hri_model_input *out, hri_prose *why);
 /* The loss that goes with such labels where nobody names one; .kind 0: the model's own. */
 hri_loss hri_source_loss(const hri_source *s, const hri_model_input *want);
 /* Labels are what this loss wants, whatever the data looks like.  HR_E_INVALID where they cannot be. */
@@ -96,6 +67,8 @@ HR_MUST_CHECK hr_status hri_source_look_with(const char *text, const hri_model_i
 /* The same of a pipeline that somebody has built: what it gives is taken as it is. */
 HR_MUST_CHECK hr_status hri_source_look_at(hr_pipeline *p, const hri_model_input *want,
                                            hri_source *out, hri_prose *why);
+/* Numbers in a shape; -1: its sizes are not known. */
+int64_t hri_source_count(const hr_shape *shape);
 /* A zeroed one is allowed. */
 void hri_source_deinit(hri_source *s);
 

@@ -1,0 +1,41 @@
+/* What a model wants of its data: its inputs and its label, as its graph has them. */
+#ifndef HRI_LOOP_MODEL_INPUT_H
+#define HRI_LOOP_MODEL_INPUT_H
+
+#include <headroom/data.h>
+#include <headroom/model.h>
+#include "base/prose.h"
+#include "passes/common/losses.h"
+
+enum { HRI_OTHER_INPUTS = 14 };
+
+/* One more input, which a field of the same name goes to. */
+typedef struct hri_other_input {
+    char name[HR_FIELD_NAME_SIZE];
+    hr_meta sample;
+} hri_other_input;
+
+/* What the model wants of one sample, and its label: the input of that name, or else the numbers of classes that its loss
+ * is a cross entropy over.  Every other input but the first is fed by the field of its name. */
+typedef struct hri_model_input {
+    char name[HR_FIELD_NAME_SIZE];       /* "image", "tokens" */
+    char label_name[HR_FIELD_NAME_SIZE]; /* "label"; "": it has none */
+    hr_meta sample, label;               /* without the batch */
+    hri_other_input others[HRI_OTHER_INPUTS];
+    uint32_t other_count;
+    int masks; /* 1: what has a negative label, or one that is NaN, counts for nothing, in the loss too */
+    int64_t classes;  /* 0: labels are not classes */
+    int64_t vocab;    /* rows of the table that its first input picks from; 0: it picks from none */
+    uint32_t weights; /* how many parameters and running statistics it has */
+    uint64_t parameters; /* numbers in all parameters */
+} hri_model_input;
+
+/* Tokens whose labels are the next ones: both are numbers of the same classes. */
+int hri_model_input_is_sequence(const hri_model_input *want);
+/* Asks the model by building it once. */
+HR_MUST_CHECK hr_status hri_model_input_of(hr_model *m, hri_model_input *out, hri_prose *why);
+/* The same with another loss than its own (NULL: its own): the label is then what that loss wants. */
+HR_MUST_CHECK hr_status hri_model_input_with(hr_model *m, const hri_loss *loss,
+                                             hri_model_input *out, hri_prose *why);
+
+#endif
