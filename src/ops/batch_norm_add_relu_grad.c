@@ -19,6 +19,10 @@ static hr_status batch_norm_add_relu_grad_cuda(const hri_gpu_call *c) {
     return hri_batch_norm_grad_cuda(c, HRI_BN_FROM_Y);
 }
 
+static hr_status batch_norm_add_relu_grad_sum_cuda(const hri_gpu_call *c, hr_addr a, hr_addr b) {
+    return hri_batch_norm_grad_sum_cuda(c, HRI_BN_FROM_Y, a, b);
+}
+
 static const hri_case batch_norm_add_relu_grad_cases[] = {
     {"odd", "f32[3,5,19] f32[3,5,19] f32[19] f32[19] f32[19] f32[3,5,19]"},
     {"many rows", "f32[4001,35] f32[4001,35] f32[35] f32[35] f32[35] f32[4001,35]",
@@ -48,5 +52,5 @@ const hr_op hr_op_batch_norm_add_relu_grad = {
 const hri_kernel hri_kernel_cuda_batch_norm_add_relu_grad = {
     .launch = batch_norm_add_relu_grad_cuda,
     .launch_workspace = hri_batch_norm_grad_cuda_workspace,
-    .launch_sum = hri_batch_norm_grad_sum_cuda,
+    .launch_sum = batch_norm_add_relu_grad_sum_cuda,
 };

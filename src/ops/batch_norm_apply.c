@@ -3,7 +3,8 @@
  *   y = (x - mean) * inv * gamma + beta [+ z] [relu]
  *
  * mean and inv are those of this x (batch_norm_moments), and the gradient counts on it: it is the gradient of both
- * halves, and so not the derivative of this formula alone.  z goes with relu only.  Bits are those of batch_norm,
+ * halves, and so not the derivative of this formula alone.  z goes with relu only.  With z the gradient reads y;
+ * a step that is trained has batch_norm_apply_mask in its place (passes/common/masks.c).  Bits are those of batch_norm,
  * batch_norm_relu and batch_norm_add_relu. */
 #include "ops/common/batch_norm.h"
 
@@ -23,23 +24,7 @@ static int has_relu(const void *attr) {
 }
 
 static hr_status batch_norm_apply_infer(hri_infer *c) {
-    const hr_shape *x = &c->in[0].shape;
-    const int64_t channels = x->rank ? x->dim[x->rank - 1] : 0;
-    if (!hr_type_is_real(c->in[0].type) || x->rank < 2) {
-        return hri_infer_fail(c, "expected x (..., C) of a floating-point type");
-    }
-    for (uint32_t i = 1; i < 5; i++) {
-        if (!hri_is_vector(&c->in[i], channels) || (i > 2 && c->in[i].type != HR_TYPE_F32)) {
-            return hri_infer_fail(c, "gamma, beta, mean and inv must be (C), the last two f32");
-        }
-    }
-    if (c->in_count > 5 && (c->in[5].type != c->in[0].type || !hr_shape_same(&c->in[5].shape, x) ||
-                            !has_relu(c->attr))) {
-        return hri_infer_fail(
-            c, "the addend must have the type and shape of the input, and needs relu");
-    }
-    c->out[0] = c->in[0];
-    return HR_OK;
+    return hri_batch_norm_apply_infer(c, has_relu(c->attr));
 }
 
 static void batch_norm_apply_grad(hri_grad *c) {
@@ -63,11 +48,6 @@ static void batch_norm_apply_grad(hri_grad *c) {
 
 static void batch_norm_apply_cost(const hri_sig *s, hri_cost *cost) {
     cost->flops = 3.0 * (double)hr_shape_count(&s->in[0].shape);
-}
-
-static uint64_t batch_norm_apply_workspace(const hri_sig *s, uint32_t threads) {
-    (void)threads;
-    return (uint64_t)s->in[1].shape.dim[0] * 2 * sizeof(float);
 }
 
 static hr_status batch_norm_apply_host(const hri_call *c) {
@@ -115,7 +95,7 @@ const hr_op hr_op_batch_norm_apply = {
               {.in = 31, .out = 1}},
     .overwrite = {1 | 1 << 5},
     .cost = batch_norm_apply_cost,
-    .host = {.run = batch_norm_apply_host, .workspace = batch_norm_apply_workspace},
+    .host = {.run = batch_norm_apply_host, .workspace = hri_batch_norm_apply_workspace},
     .cases = batch_norm_apply_cases,
 };
 

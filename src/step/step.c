@@ -21,6 +21,7 @@
 #include "ops/common/adafactor.h"
 #include "ops/common/codes.h"
 #include "passes/common/ema.h"
+#include "passes/common/masks.h"
 #include "passes/common/prune.h"
 #include "passes/common/rates.h"
 #include "step/options.h"
@@ -106,6 +107,21 @@ static hr_status lower_precision(hri_step_maker *m) {
     hri_pass_options_deinit(&pass);
     hr_graph_destroy(m->g);
     m->g = small;
+    return status;
+}
+
+/* Replaces m->g likewise, where that changes something. */
+static hr_status take_masks(hri_step_maker *m) {
+    hr_graph *masked;
+    if (!hri_masks_take(m->g)) {
+        return HR_OK;
+    }
+    hr_status status = hr_graph_create(&masked);
+    if (status == HR_OK) {
+        status = hri_masks_apply(m->g, masked);
+        hr_graph_destroy(m->g);
+        m->g = masked;
+    }
     return status;
 }
 
@@ -682,6 +698,9 @@ static hr_status learn(hri_step_maker *m) {
 
 static hr_status make(hri_step_maker *m, hr_build_fn *build, void *user, int64_t batch) {
     hr_status status = build_model(m, build, user, batch);
+    if (status == HR_OK && m->kind != HR_STEP_EVALUATE) {
+        status = take_masks(m);
+    }
     if (status == HR_OK && m->o->precision != HR_PRECISION_F32) {
         status = lower_precision(m);
     }

@@ -19,7 +19,8 @@ enum {
     LINE = 4 << 10
 };
 
-/* add(a, b) -> s, then batch_norm_add_relu_grad(s, x, gamma, mean, inv, y) -> dx, dgamma, dbeta, dz. */
+/* add(a, b) -> s, then batch_norm_add_relu_grad(s, x, gamma, mean, inv, y) -> dx, dgamma, dbeta, dz; with a mask in place of y
+ * batch_norm_mask_grad. */
 typedef struct pair {
     hr_meta add_in[2], sum, in[6], out[4];
     hri_attr none, eps;
@@ -45,7 +46,8 @@ static void make(pair *p, bench *b, const char *text, const places *at) {
                        .out_count = 1,
                        .in = p->add_in,
                        .out = &p->sum};
-    p->grad = (hri_sig){.op = hri_op_find("batch_norm_add_relu_grad"),
+    p->grad = (hri_sig){.op = hri_op_find(meta[5].type == HR_TYPE_U8 ? "batch_norm_mask_grad"
+                                                                 : "batch_norm_add_relu_grad"),
                         .attr = &p->eps,
                         .in_count = 6,
                         .out_count = 4,
@@ -86,7 +88,10 @@ static void make(pair *p, bench *b, const char *text, const places *at) {
 
 static void fill(unsigned char *to, const hr_meta *meta, uint64_t *state) {
     for (int64_t k = 0; k < hr_shape_count(&meta->shape); k++) {
-        ref_store(meta->type, to, k, (double)(test_random(state) >> 11) * 0x1p-52 - 1.0);
+        const uint64_t bits = test_random(state);
+        ref_store(meta->type, to, k,
+                  meta->type == HR_TYPE_U8 ? (double)(bits >> 56)
+                                           : (double)(bits >> 11) * 0x1p-52 - 1.0);
     }
 }
 
@@ -128,6 +133,10 @@ static void compare(bench *b, const char *text, const places *at, int folds) {
 static const char *const wide = "bf16[1000,64] bf16[1000,64] f32[64] f32[64] f32[64] bf16[1000,64]";
 static const char *const single =
     "f32[300,128] f32[300,128] f32[128] f32[128] f32[128] f32[300,128]";
+static const char *const masked[] = {
+    "bf16[1000,64] bf16[1000,64] f32[64] f32[64] f32[64] u8[1000,8]",
+    "f32[300,128] f32[300,128] f32[128] f32[128] f32[128] u8[300,16]",
+    "bf16[611,17] bf16[611,17] f32[17] f32[17] f32[17] u8[611,3]"};
 static const char *const odd = "bf16[611,17] bf16[611,17] f32[17] f32[17] f32[17] bf16[611,17]";
 
 TEST_TIMEOUT(sum, is_made_by_the_gradient_that_reads_it, 300) {
@@ -135,8 +144,9 @@ TEST_TIMEOUT(sum, is_made_by_the_gradient_that_reads_it, 300) {
     bench_open(&b);
     bench_gpu(&b);
     const uint64_t d = SMALL + 4 * LINE;
-    for (int i = 0; i < 3; i++) {
-        const char *text = i == 0 ? wide : i == 1 ? single : odd;
+    for (int n = 0; n < 6; n++) {
+        const int i = n % 3;
+        const char *text = n > 2 ? masked[i] : i == 0 ? wide : i == 1 ? single : odd;
         /* As plans have it: the sum over a, dz over the sum, dx over x; the work space far away, or over b. */
         compare(&b, text, &(places){A, X, A, FAR, d, d + LINE}, 1);
         compare(&b, text, &(places){A, X, A, B, d, d + LINE}, i < 2);

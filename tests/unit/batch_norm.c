@@ -1,4 +1,4 @@
-/* Batch norm in two halves is batch norm: the same bits of output, statistics and gradients. */
+/* Batch norm in two halves is batch norm, with a mask for its gradient too: the same bits of output, statistics and gradients. */
 #include <headroom/headroom.h>
 
 #include <stdio.h>
@@ -22,6 +22,9 @@ static hr_value forward(hr_graph *g, const hr_value *p, int relu, int add, int h
         *mean = hr_graph_node(g, "batch_norm_moments", p, 1, "eps=1e-3");
         *inv = hr_graph_output(g, *mean, 1);
         const hr_value in[] = {p[0], p[1], p[2], *mean, *inv, p[3]};
+        if (halves > 1) {
+            return hr_graph_node(g, "batch_norm_apply_mask", in, 6, NULL);
+        }
         return hr_graph_node(g, "batch_norm_apply", in, add ? 6 : 5, relu ? "relu" : NULL);
     }
     y = relu ? hr_batch_norm_relu(g, p[0], p[1], p[2], add ? p[3] : HR_NONE, 1e-3)
@@ -70,5 +73,52 @@ TEST(batch_norm, in_two_halves_has_the_same_bits) {
         run(forms[i][0], forms[i][1], 1, &halves);
         CHECK(whole.inv[0] > 0.0f && whole.dx[0] != 0.0f);
         CHECK(!memcmp(&whole, &halves, sizeof whole));
+        if (forms[i][1]) {
+            run(1, 1, 2, &halves);
+            CHECK(!memcmp(&whole, &halves, sizeof whole));
+        }
+    }
+}
+
+/* Two blocks of a residual network, as a model builds them. */
+static hr_status build(void *user, hr_graph *g, int64_t batch, int training) {
+    const hr_value x = hr_graph_input(g, "image", HR_TYPE_F32, hr_shape_2(batch, CHANNELS));
+    hr_value y = x;
+    (void)user;
+    (void)training;
+    for (int i = 0; i < 2; i++) {
+        char name[8];
+        snprintf(name, sizeof name, "w%d", i);
+        const hr_value w = hr_graph_param(g, name, HR_TYPE_F32, hr_shape_2(CHANNELS, CHANNELS),
+                                          hr_init_normal(0.3));
+        const hr_value of = hr_matmul(g, y, w, 0, 0);
+        const hr_value mean = hr_graph_node(g, "batch_norm_moments", &of, 1, NULL);
+        const hr_value ones = hr_graph_fill(g, HR_TYPE_F32, hr_shape_1(CHANNELS), 1.0);
+        const hr_value in[] = {of, ones, ones, mean, hr_graph_output(g, mean, 1), y};
+        y = hr_graph_node(g, "batch_norm_apply", in, 6, "relu");
+    }
+    hr_graph_result(g, hr_graph_node(g, "mean", &y, 1, NULL), "loss");
+    return HR_OK;
+}
+
+static int count(const hr_graph *g, const char *op) {
+    int n = 0;
+    for (uint32_t i = 0; i < g->node_count; i++) {
+        n += !strcmp(g->nodes[i].sig.op->name, op);
+    }
+    return n;
+}
+
+TEST(batch_norm, that_is_trained_keeps_bits_and_one_that_is_evaluated_does_not) {
+    hr_train_options o = {.size = sizeof o};
+    hr_error why = {0};
+    hr_graph *g;
+    static const hr_step_kind kinds[] = {HR_STEP_WHOLE, HR_STEP_EVALUATE};
+    for (int i = 0; i < 2; i++) {
+        CHECK_OK(hr_step_build(&o, build, NULL, kinds[i], 8, &g, &why));
+        CHECK_EQ(count(g, "batch_norm_apply_mask"), i ? 0 : 2);
+        CHECK_EQ(count(g, "batch_norm_mask_grad"), i ? 0 : 2);
+        CHECK_EQ(count(g, "batch_norm_apply"), i ? 2 : 0);
+        hr_graph_destroy(g);
     }
 }

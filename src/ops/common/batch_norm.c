@@ -32,6 +32,40 @@ hr_status hri_batch_norm_infer(hri_infer *c) {
     return HR_OK;
 }
 
+hr_status hri_batch_norm_apply_infer(hri_infer *c, int relu) {
+    const hr_shape *x = &c->in[0].shape;
+    const int64_t channels = x->rank ? x->dim[x->rank - 1] : 0;
+    if (!hr_type_is_real(c->in[0].type) || x->rank < 2) {
+        return hri_infer_fail(c, "expected x (..., C) of a floating-point type");
+    }
+    for (uint32_t i = 1; i < 5; i++) {
+        if (!hri_is_vector(&c->in[i], channels) || (i > 2 && c->in[i].type != HR_TYPE_F32)) {
+            return hri_infer_fail(c, "gamma, beta, mean and inv must be (C), the last two f32");
+        }
+    }
+    if (c->in_count > 5 &&
+        (c->in[5].type != c->in[0].type || !hr_shape_same(&c->in[5].shape, x) || !relu)) {
+        return hri_infer_fail(
+            c, "the addend must have the type and shape of the input, and needs relu");
+    }
+    c->out[0] = c->in[0];
+    return HR_OK;
+}
+
+uint64_t hri_batch_norm_apply_workspace(const hri_sig *s, uint32_t threads) {
+    (void)threads;
+    return (uint64_t)s->in[1].shape.dim[0] * 2 * sizeof(float);
+}
+
+hr_meta hri_batch_norm_mask(const hr_meta *x) {
+    int64_t each = 1;
+    for (int d = 1; d < x->shape.rank; d++) {
+        each *= x->shape.dim[d];
+    }
+    return (hr_meta){HR_TYPE_U8,
+                     {.rank = 2, .dim = {x->shape.dim[0], each / 8 + !!(each % 8)}}};
+}
+
 hri_samples hri_batch_norm_samples(const hri_sig *s, uint32_t batched) {
     (void)s;
     return batched ? HRI_SAMPLES_COUPLED : HRI_SAMPLES_APART;
@@ -147,13 +181,38 @@ void hri_batch_norm_lines(const hri_call *c, int64_t channels, const float *mean
     }
 }
 
+/* Where y is positive, as stored: `count` bytes of the mask (N, row) from `first` on, of samples of `each` elements. */
+static void put_mask(hr_type type, const void *y, uint8_t *mask, int64_t first, int64_t count,
+                     int64_t each) {
+    const int64_t row = each / 8 + !!(each % 8);
+    for (int64_t i = first; i < first + count; i++) {
+        float room[8];
+        const int64_t from = i % row * 8, n = hri_min64(8, each - from);
+        const float *at = hri_block_in(type, y, i / row * each + from, n, room);
+        unsigned bits = 0;
+        for (int64_t k = 0; k < n; k++) {
+            bits |= (unsigned)(at[k] > 0.0f) << k;
+        }
+        mask[i] = (uint8_t)bits;
+    }
+}
+
 typedef struct apply_task {
     const hri_call *c;
     const float *scale;
     const void *z;
+    uint8_t *mask; /* where rows are whole bytes of it; NULL: it is not made here */
     int64_t channels;
     int relu;
 } apply_task;
+
+/* Range over bytes of the mask, of rows that are no whole bytes. */
+static void mask_bytes(void *arg, uint64_t begin, uint64_t end, uint32_t worker) {
+    const hri_call *c = arg;
+    (void)worker;
+    put_mask(c->sig->in[0].type, c->out[0], c->out[1], (int64_t)begin, (int64_t)(end - begin),
+             hr_shape_count(&c->sig->in[0].shape) / c->sig->in[0].shape.dim[0]);
+}
 
 static void apply_rows(void *arg, uint64_t begin, uint64_t end, uint32_t worker) {
     const apply_task *t = arg;
@@ -180,15 +239,25 @@ static void apply_rows(void *arg, uint64_t begin, uint64_t end, uint32_t worker)
                 }
             }
             hri_block_put(type, t->c->out[0], at, n, y);
+            if (t->mask) {
+                put_mask(type, t->c->out[0], t->mask, at / 8, n / 8, 8);
+            }
         }
     }
 }
 
 void hri_batch_norm_apply(const hri_call *c, const float *scale, const void *z, int relu) {
     const hri_bn_parts p = hri_bn_parts_of(&c->sig->in[0].shape);
-    apply_task t = {c, scale, z, p.channels, relu};
+    uint8_t *mask = c->sig->out_count == 2 ? c->out[1] : NULL;
+    const int inside = mask && p.channels % 8 == 0;
+    apply_task t = {c, scale, z, inside ? mask : NULL, p.channels, relu};
     hri_threads_range(c->threads, (uint64_t)p.rows, (uint64_t)(32768 / (p.channels + 1) + 1),
                       apply_rows, &t);
+    if (mask && !inside) {
+        hri_call call = *c;
+        hri_threads_range(c->threads, (uint64_t)hr_shape_count(&c->sig->out[1].shape), 4096,
+                          mask_bytes, &call);
+    }
 }
 
 hr_status hri_batch_norm_run(const hri_call *c, int relu, int add) {

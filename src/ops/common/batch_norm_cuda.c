@@ -45,6 +45,11 @@ static void define(cut *c, hr_type type, int relu, int add, int sign) {
              c->pack, c->lanes, relu, add, sign);
 }
 
+static void add_define(cut *c, const char *name, int value) {
+    const size_t used = strlen(c->defines);
+    snprintf(c->defines + used, sizeof c->defines - used, " -D%s=%d", name, value);
+}
+
 static uint64_t workspace_of(const cut *c) {
     return (uint64_t)((2 * (int64_t)c->grid.y + 3) * c->channels) * sizeof(float);
 }
@@ -107,22 +112,36 @@ hr_status hri_batch_norm_moments_cuda(const hri_gpu_call *c) {
                : status;
 }
 
-/* The last launch, which makes its lines itself. */
+/* The last launch, which makes its lines itself.  Bytes of the mask that hold channels of two rows are written by another. */
 hr_status hri_batch_norm_apply_cuda(const hri_gpu_call *c, int relu) {
     const hri_sig *s = c->sig;
     cut k = cut_of(&s->in[0], FORWARD_BLOCKS);
     hr_addr x = c->in[0], gamma = c->in[1], beta = c->in[2], mean = c->in[3], inv = c->in[4];
     hr_addr z = s->in_count > 5 ? c->in[5] : 0, y = c->out[0];
+    hr_addr mask = s->out_count > 1 ? c->out[1] : 0;
     int64_t rows = k.rows;
     int32_t channels = (int32_t)k.channels;
     int32_t gamma_type = (int32_t)s->in[1].type, beta_type = (int32_t)s->in[2].type;
+    const int inside = mask && channels % 8 == 0;
     if (channels == 0 || rows == 0) {
         return HR_OK;
     }
     define(&k, s->in[0].type, relu, s->in_count > 5, -1);
-    return hri_gpu_launch(c->gpu, &hri_cu_batch_norm, k.defines, "batch_norm_lines_apply", &k.grid,
-                          HRI_GPU_ARGS(&x, &z, &y, &gamma, &beta, &mean, &inv, &rows, &channels,
-                                       &gamma_type, &beta_type));
+    if (inside) {
+        add_define(&k, "MASK", 1);
+    }
+    const hr_status status =
+        hri_gpu_launch(c->gpu, &hri_cu_batch_norm, k.defines, "batch_norm_lines_apply", &k.grid,
+                       HRI_GPU_ARGS(&x, &z, &y, &mask, &gamma, &beta, &mean, &inv, &rows, &channels,
+                                    &gamma_type, &beta_type));
+    if (status != HR_OK || !mask || inside) {
+        return status;
+    }
+    int64_t bytes = hr_shape_count(&s->out[1].shape);
+    int64_t each = rows * k.channels / s->out[1].shape.dim[0];
+    const hri_gpu_grid grid = {.x = (uint32_t)hri_gpu_up(bytes, THREADS), .threads = THREADS};
+    return hri_gpu_launch(c->gpu, &hri_cu_batch_norm, k.defines, "batch_norm_mask", &grid,
+                          HRI_GPU_ARGS(&y, &mask, &bytes, &each));
 }
 
 uint64_t hri_batch_norm_inference_cuda_workspace(const hri_sig *s, hri_gpu *gpu, uint32_t variant) {
@@ -190,29 +209,30 @@ static hr_status run_grad(const hri_gpu_call *c, hri_batch_norm_sign sign, const
     cut k = cut_of(&s->in[1], GRAD_BLOCKS);
     hr_addr dy = from->dy, more = from->more, x = c->in[1], gamma = c->in[2], mean = c->in[3],
             inv = c->in[4];
-    hr_addr beta = sign == HRI_BN_FROM_X ? c->in[5] : 0, y = sign == HRI_BN_FROM_Y ? c->in[5] : 0;
+    hr_addr beta = sign == HRI_BN_FROM_X ? c->in[5] : 0;
+    hr_addr seen = sign >= HRI_BN_FROM_Y ? c->in[5] : 0; /* y, or its mask */
     hr_addr dx = c->out[0], dgamma = c->out[1], dbeta = c->out[2];
-    hr_addr dz = sign == HRI_BN_FROM_Y ? c->out[3] : 0;
+    hr_addr dz = sign >= HRI_BN_FROM_Y ? c->out[3] : 0;
     hr_addr sums = from->sums ? from->sums : c->workspace;
     int64_t rows = k.rows;
     int32_t channels = (int32_t)k.channels, parts = (int32_t)k.grid.y;
     int32_t gamma_type = (int32_t)s->in[2].type, beta_type = (int32_t)s->out[2].type;
     hr_addr lines = c->workspace + (uint64_t)parts * 2 * (uint64_t)k.channels * sizeof(float);
-    hr_addr passed = sign == HRI_BN_FROM_Y ? dz : dy;
+    hr_addr passed = sign >= HRI_BN_FROM_Y ? dz : dy;
+    int64_t samples = s->in[1].shape.dim[0], each = samples ? rows * k.channels / samples : 0;
     hr_status status = HR_OK;
     if (channels == 0) {
         return HR_OK;
     }
     define(&k, s->in[1].type, 0, 0, (int)sign);
     if (more) {
-        const size_t used = strlen(k.defines);
-        snprintf(k.defines + used, sizeof k.defines - used, " -DSUM=%d", from->sums ? 2 : 1);
+        add_define(&k, "SUM", from->sums ? 2 : 1);
     }
     if (rows > 0) {
         status =
             hri_gpu_launch(c->gpu, &hri_cu_batch_norm, k.defines, "batch_norm_grad_sums", &k.grid,
-                           HRI_GPU_ARGS(&dy, &more, &x, &y, &dz, &gamma, &beta, &mean, &inv, &sums,
-                                        &rows, &channels, &gamma_type, &beta_type));
+                           HRI_GPU_ARGS(&dy, &more, &x, &seen, &dz, &gamma, &beta, &mean, &inv, &sums,
+                                        &rows, &channels, &gamma_type, &beta_type, &each));
     }
     if (status == HR_OK) {
         status = hri_gpu_launch(c->gpu, &hri_cu_batch_norm, k.defines, "batch_norm_grad_finish",
@@ -264,7 +284,8 @@ static hr_addr room_for_sums(const hri_gpu_call *c, const cut *k, hr_addr more) 
     return clear ? room.first : 0;
 }
 
-hr_status hri_batch_norm_grad_sum_cuda(const hri_gpu_call *c, hr_addr a, hr_addr b) {
+hr_status hri_batch_norm_grad_sum_cuda(const hri_gpu_call *c, hri_batch_norm_sign sign, hr_addr a,
+                                       hr_addr b) {
     const cut k = cut_of(&c->sig->in[1], GRAD_BLOCKS);
     const uint64_t bytes = hr_meta_bytes(&c->sig->in[0]);
     const hr_addr dz = c->out[3];
@@ -284,5 +305,5 @@ hr_status hri_batch_norm_grad_sum_cuda(const hri_gpu_call *c, hr_addr a, hr_addr
             return HR_E_UNSUPPORTED;
         }
     }
-    return run_grad(c, HRI_BN_FROM_Y, &from);
+    return run_grad(c, sign, &from);
 }

@@ -24,7 +24,9 @@ hr_status hri_batch_norm_grad_infer(hri_infer *c) {
 
 void hri_batch_norm_grad_cost(const hri_sig *s, hri_cost *cost) {
     cost->flops = 9.0 * (double)hr_shape_count(&s->in[1].shape);
-    cost->bytes = (s->op->out_count > 3 ? 8.0 : 5.0) * (double)hr_meta_bytes(&s->in[1]);
+    const int mask = s->in_count > 5 && s->in[5].type == HR_TYPE_U8;
+    cost->bytes = (mask ? 6.0 : s->op->out_count > 3 ? 8.0 : 5.0) * (double)hr_meta_bytes(&s->in[1]);
+    cost->bytes += mask ? (double)hr_meta_bytes(&s->in[5]) : 0.0;
 }
 
 /* (parts, 2, C) sums, then six numbers a channel for the second pass. */
@@ -44,6 +46,16 @@ typedef struct grad_task {
     float *lines; /* (6, C) */
     hri_batch_norm_sign sign;
 } grad_task;
+
+/* Bits as numbers that are positive or not: `n` elements from `at` on. */
+static void read_bits(const hri_call *c, int64_t at, int64_t n, float *out) {
+    const int64_t each = hr_shape_count(&c->sig->in[1].shape) / c->sig->in[1].shape.dim[0];
+    const uint8_t *row = (const uint8_t *)c->in[5] + at / each * c->sig->in[5].shape.dim[1];
+    const int64_t first = at % each; /* of one sample: at most a row of channels is asked for */
+    for (int64_t k = 0; k < n; k++) {
+        out[k] = (float)(row[(first + k) / 8] >> (first + k) % 8 & 1);
+    }
+}
 
 typedef struct tiles {
     hri_bn_tile dy, x, y;
@@ -102,7 +114,14 @@ static void sum_part(void *arg, uint32_t part, uint32_t worker) {
             in.dy = hri_bn_tile_in(type, t->c->in[0], at, p->channels, rows, width, room[0]);
             in.x = hri_bn_tile_in(type, t->c->in[1], at, p->channels, rows, width, room[1]);
             in.y = in.x;
-            if (t->sign == HRI_BN_FROM_Y) {
+            if (t->sign == HRI_BN_FROM_MASK) {
+                memset(room[2], 0, sizeof room[2]);
+                for (int64_t r = 0; r < rows; r++) {
+                    read_bits(t->c, at + r * p->channels, width, room[2] + r * HRI_BN_TILE);
+                }
+                in.y = (hri_bn_tile){room[2], HRI_BN_TILE};
+                add_tile(&in, rows, line, sum, product, HRI_BN_FROM_Y);
+            } else if (t->sign == HRI_BN_FROM_Y) {
                 in.y = hri_bn_tile_in(type, t->c->in[5], at, p->channels, rows, width, room[2]);
                 add_tile(&in, rows, line, sum, product, HRI_BN_FROM_Y);
             } else if (t->sign == HRI_BN_FROM_X) {
@@ -186,8 +205,12 @@ static void dx_rows(void *arg, uint64_t begin, uint64_t end, uint32_t worker) {
             const float *x = hri_block_in(type, c->in[1], at, n, room[1]);
             const float *line = t->lines + c0;
             float *dx = hri_block_out(type, c->out[0], at, room[2]);
-            if (t->sign == HRI_BN_FROM_Y) {
-                const float *y = hri_block_in(type, c->in[5], at, n, room[3]);
+            if (t->sign >= HRI_BN_FROM_Y) {
+                const int bits = t->sign == HRI_BN_FROM_MASK;
+                if (bits) {
+                    read_bits(c, at, n, room[3]);
+                }
+                const float *y = bits ? room[3] : hri_block_in(type, c->in[5], at, n, room[3]);
                 float *dz = hri_block_out(type, c->out[3], at, room[4]);
                 dx_block(dy, x, y, line, channels, n, dx, dz, HRI_BN_FROM_Y);
                 hri_block_put(type, c->out[3], at, n, dz);

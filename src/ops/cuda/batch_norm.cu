@@ -6,8 +6,8 @@
 // order in a block, by parts in order and in double in the finish; they are taken around a value from the middle, so a
 // large mean costs no digits.  Forward and backward find y by the same two operations, so that its sign is the same.
 //
-// Defines: ELEM and PACK (of x, y, z, dy), LANES, RELU, ADD (forward), SIGN (-1 forward; backward: 0 plain, 1 from x, 2
-// from y), SUM (backward: 0 dy is there; 1 it is the sum of two tensors, which is made here; 2 the same, and the sums of
+// Defines: ELEM and PACK (of x, y, z, dy), LANES, RELU, ADD, MASK (forward: where y > 0 is written, too), SIGN (-1 forward;
+// backward: 0 plain, 1 from x, 2 from y, 3 from the mask), SUM (backward: 0 dy is there; 1 it is the sum of two tensors, which is made here; 2 the same, and the sums of
 // the parts lie in the second of the two, which nobody reads any more).  A module has one direction.
 #ifndef ELEM
 #define ELEM float
@@ -19,6 +19,9 @@
 #endif
 #ifndef SUM
 #define SUM 0
+#endif
+#ifndef MASK
+#define MASK 0
 #endif
 
 enum { THREADS = 256, ROWS = THREADS / LANES, WIDTH = LANES * PACK };
@@ -203,8 +206,26 @@ HR_KERNEL __launch_bounds__(512)
     }
 }
 
+// Where y is positive, as stored: PACK bits of the mask, for channels in whole bytes.  A byte of two threads is one's.
+HR_INLINE void put_bits(hr_u8 *mask, hr_i64 at, const float (&out)[PACK]) {
+    hr_u32 bits = 0;
+#pragma unroll
+    for (int j = 0; j < PACK; j++) {
+        ELEM stored;
+        hr_store(&stored, out[j]);
+        bits |= (hr_u32)(hr_load(stored) > 0.0f) << j;
+    }
+    if (PACK == 4) {
+        const hr_u32 other = __shfl_xor_sync(3u << (threadIdx.x & 30), bits, 1);
+        bits |= other << 4;
+    }
+    if (PACK == 8 || threadIdx.x % 2 == 0) {
+        mask[at >> 3] = (hr_u8)bits;
+    }
+}
+
 // y = (x - mean) * a + beta [+ z] [relu], rows from the last to the first.
-HR_INLINE void apply(const ELEM *x, const ELEM *z, ELEM *y, const float (&a)[PACK],
+HR_INLINE void apply(const ELEM *x, const ELEM *z, ELEM *y, hr_u8 *mask, const float (&a)[PACK],
                      const float (&mean)[PACK], const float (&beta)[PACK], hr_i64 rows,
                      hr_i32 channels, hr_i32 c) {
     enum { DEEP = ADD ? 2 : 4 };
@@ -231,7 +252,11 @@ HR_INLINE void apply(const ELEM *x, const ELEM *z, ELEM *y, const float (&a)[PAC
                     v += ADD ? hr_load(more[d].at[j]) : 0.0f;
                     out[j] = RELU && v < 0.0f ? 0.0f : v;
                 }
-                hr_store_pack<ELEM, PACK>(y + (rows - 1 - i - d * step) * channels + c, out);
+                const hr_i64 at = (rows - 1 - i - d * step) * channels + c;
+                hr_store_pack<ELEM, PACK>(y + at, out);
+                if (MASK) {
+                    put_bits(mask, at, out);
+                }
             }
         }
     }
@@ -249,13 +274,13 @@ HR_KERNEL __launch_bounds__(THREADS, 4)
             mean[j] = lines[channels + c + j];
             beta[j] = lines[2 * channels + c + j];
         }
-        apply(x, z, y, a, mean, beta, rows, channels, c);
+        apply(x, z, y, (hr_u8 *)0, a, mean, beta, rows, channels, c);
     }
 }
 
 // With lines made here, of gamma, beta and the moments.
 HR_KERNEL __launch_bounds__(THREADS, 4)
-    batch_norm_lines_apply(const ELEM *x, const ELEM *z, ELEM *y, const void *gamma,
+    batch_norm_lines_apply(const ELEM *x, const ELEM *z, ELEM *y, hr_u8 *mask, const void *gamma,
                            const void *beta, const float *mean, const float *inv, hr_i64 rows,
                            hr_i32 channels, hr_i32 gamma_type, hr_i32 beta_type) {
     const hr_i32 c = ((hr_i32)blockIdx.x * LANES + threadIdx.x % LANES) * PACK;
@@ -267,7 +292,20 @@ HR_KERNEL __launch_bounds__(THREADS, 4)
             m[j] = mean[c + j];
             b[j] = real_at(beta_type, beta, c + j);
         }
-        apply(x, z, y, a, m, b, rows, channels, c);
+        apply(x, z, y, mask, a, m, b, rows, channels, c);
+    }
+}
+
+// The mask of channels that are no whole bytes, (N, (each + 7) / 8), from y: a byte a thread.
+HR_KERNEL batch_norm_mask(const ELEM *y, hr_u8 *mask, hr_i64 bytes, hr_i64 each) {
+    const hr_i64 i = (hr_i64)blockIdx.x * blockDim.x + threadIdx.x, row = (each + 7) / 8;
+    if (i < bytes) {
+        const hr_i64 first = i % row * 8, at = i / row * each + first;
+        hr_u32 bits = 0;
+        for (int k = 0; k < 8 && first + k < each; k++) {
+            bits |= (hr_u32)(hr_load(y[at + k]) > 0.0f) << k;
+        }
+        mask[i] = (hr_u8)bits;
     }
 }
 
@@ -305,9 +343,22 @@ HR_KERNEL batch_norm_stats(const float *running_mean, const float *running_var, 
 
 // ---- backward ----
 
-// d = dy where the relu let it through; y is the forward output with SIGN 2.
+// d = dy where the relu let it through; y is the forward output with SIGN 2, and its bit with SIGN 3.
 HR_INLINE float passed(float dy, float x, float y, float mean, float a, float beta) {
     return SIGN == 0 || (SIGN == 1 ? line(x, mean, a, beta) : y) > 0.0f ? dy : 0.0f;
+}
+
+// PACK bits of the mask (N, (each + 7) / 8) from element `at` on.
+HR_INLINE hr_u32 bits_at(const hr_u8 *mask, hr_i64 at, hr_i64 each, hr_i32 channels) {
+    if (PACK % 4 == 0 && channels % 8 == 0) {
+        return (hr_u32)mask[at >> 3] >> (at & 7);
+    }
+    hr_u32 bits = 0;
+    for (int j = 0; j < PACK; j++) {
+        const hr_i64 row = (at + j) / each, k = (at + j) % each;
+        bits |= ((hr_u32)mask[row * ((each + 7) / 8) + k / 8] >> (k % 8) & 1u) << j;
+    }
+    return bits;
 }
 
 // What both passes know of a channel.
@@ -335,11 +386,11 @@ HR_INLINE float arrived(float dy, float more) {
     return SUM ? hr_load(stored) : dy;
 }
 
-// Sums of d and d (x - mean).  With SIGN 2, d goes to dz, which may lie over dy or y: the last pass reads it there.
+// Sums of d and d (x - mean).  With SIGN 2 and 3, d goes to dz, which may lie over dy or y: the last pass reads it there.
 HR_KERNEL __launch_bounds__(THREADS, 2)
-    batch_norm_grad_sums(const ELEM *dy, const ELEM *more, const ELEM *x, const ELEM *y, ELEM *dz, const void *gamma,
+    batch_norm_grad_sums(const ELEM *dy, const ELEM *more, const ELEM *x, const void *seen, ELEM *dz, const void *gamma,
                          const void *beta, const float *mean, const float *inv, float *sums,
-                         hr_i64 rows, hr_i32 channels, hr_i32 gamma_type, hr_i32 beta_type) {
+                         hr_i64 rows, hr_i32 channels, hr_i32 gamma_type, hr_i32 beta_type, hr_i64 each) {
     enum { DEEP = 4 };
     const int lane = threadIdx.x % LANES, row = threadIdx.x / LANES;
     const hr_i32 c = ((hr_i32)blockIdx.x * LANES + lane) * PACK;
@@ -354,6 +405,7 @@ HR_KERNEL __launch_bounds__(THREADS, 2)
         load_channel(&k, c, gamma, beta, mean, inv, gamma_type, beta_type);
         for (hr_i64 i = (hr_i64)blockIdx.y * ROWS + row; i < rows; i += DEEP * step) {
             pack in_dy[DEEP], in_more[DEEP], in_x[DEEP], in_y[DEEP];
+            hr_u32 in_bits[DEEP];
 #pragma unroll
             for (int d = 0; d < DEEP; d++) {
                 if (i + d * step < rows) {
@@ -364,7 +416,10 @@ HR_KERNEL __launch_bounds__(THREADS, 2)
                         in_more[d] = *(const pack *)(more + at);
                     }
                     if (SIGN == 2) {
-                        in_y[d] = *(const pack *)(y + at);
+                        in_y[d] = *(const pack *)((const ELEM *)seen + at);
+                    }
+                    if (SIGN == 3) {
+                        in_bits[d] = bits_at((const hr_u8 *)seen, at, each, channels);
                     }
                 }
             }
@@ -377,13 +432,14 @@ HR_KERNEL __launch_bounds__(THREADS, 2)
                         const float v = hr_load(in_x[d].at[j]);
                         const float whole =
                             arrived(hr_load(in_dy[d].at[j]), SUM ? hr_load(in_more[d].at[j]) : 0.0f);
-                        out[j] = passed(whole, v,
-                                        SIGN == 2 ? hr_load(in_y[d].at[j]) : 0.0f, k.mean[j], k.a[j],
-                                        k.beta[j]);
+                        const float y = SIGN == 2   ? hr_load(in_y[d].at[j])
+                                        : SIGN == 3 ? (float)(in_bits[d] >> j & 1u)
+                                                    : 0.0f;
+                        out[j] = passed(whole, v, y, k.mean[j], k.a[j], k.beta[j]);
                         sum[j] += out[j];
                         product[j] = fmaf(out[j], v - k.mean[j], product[j]);
                     }
-                    if (SIGN == 2) {
+                    if (SIGN >= 2) {
                         hr_store_pack<ELEM, PACK>(dz + (i + d * step) * channels + c, out);
                     }
                 }
@@ -411,7 +467,7 @@ HR_KERNEL __launch_bounds__(512)
     }
 }
 
-// dx, rows from the last to the first.  With SIGN 2, dy is what the first pass let through.
+// dx, rows from the last to the first.  With SIGN 2 and 3, dy is what the first pass let through.
 HR_KERNEL __launch_bounds__(THREADS, 2)
     batch_norm_grad_apply(const ELEM *dy, const ELEM *x, ELEM *dx, const void *gamma,
                           const void *beta, const float *mean, const float *inv,
