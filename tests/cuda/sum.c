@@ -47,7 +47,7 @@ static void make(pair *p, bench *b, const char *text, const places *at) {
                        .in = p->add_in,
                        .out = &p->sum};
     p->grad = (hri_sig){.op = hri_op_find(meta[5].type == HR_TYPE_U8 ? "batch_norm_mask_grad"
-                                                                 : "batch_norm_add_relu_grad"),
+                                                                     : "batch_norm_add_relu_grad"),
                         .attr = &p->eps,
                         .in_count = 6,
                         .out_count = 4,

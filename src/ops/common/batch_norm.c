@@ -62,8 +62,7 @@ hr_meta hri_batch_norm_mask(const hr_meta *x) {
     for (int d = 1; d < x->shape.rank; d++) {
         each *= x->shape.dim[d];
     }
-    return (hr_meta){HR_TYPE_U8,
-                     {.rank = 2, .dim = {x->shape.dim[0], each / 8 + !!(each % 8)}}};
+    return (hr_meta){HR_TYPE_U8, {.rank = 2, .dim = {x->shape.dim[0], each / 8 + !!(each % 8)}}};
 }
 
 hri_samples hri_batch_norm_samples(const hri_sig *s, uint32_t batched) {

@@ -231,8 +231,8 @@ static hr_status run_grad(const hri_gpu_call *c, hri_batch_norm_sign sign, const
     if (rows > 0) {
         status =
             hri_gpu_launch(c->gpu, &hri_cu_batch_norm, k.defines, "batch_norm_grad_sums", &k.grid,
-                           HRI_GPU_ARGS(&dy, &more, &x, &seen, &dz, &gamma, &beta, &mean, &inv, &sums,
-                                        &rows, &channels, &gamma_type, &beta_type, &each));
+                           HRI_GPU_ARGS(&dy, &more, &x, &seen, &dz, &gamma, &beta, &mean, &inv,
+                                        &sums, &rows, &channels, &gamma_type, &beta_type, &each));
     }
     if (status == HR_OK) {
         status = hri_gpu_launch(c->gpu, &hri_cu_batch_norm, k.defines, "batch_norm_grad_finish",

@@ -25,7 +25,10 @@ hr_status hri_batch_norm_grad_infer(hri_infer *c) {
 void hri_batch_norm_grad_cost(const hri_sig *s, hri_cost *cost) {
     cost->flops = 9.0 * (double)hr_shape_count(&s->in[1].shape);
     const int mask = s->in_count > 5 && s->in[5].type == HR_TYPE_U8;
-    cost->bytes = (mask ? 6.0 : s->op->out_count > 3 ? 8.0 : 5.0) * (double)hr_meta_bytes(&s->in[1]);
+    cost->bytes = (mask                   ? 6.0
+                   : s->op->out_count > 3 ? 8.0
+                                          : 5.0) *
+                  (double)hr_meta_bytes(&s->in[1]);
     cost->bytes += mask ? (double)hr_meta_bytes(&s->in[5]) : 0.0;
 }
 
