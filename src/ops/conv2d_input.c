@@ -87,6 +87,11 @@ static const hri_case conv2d_input_cases[] = {
     {"f16", "f16[1,5,5,4] f16[3,3,8,4]", "pad=1,size=5x5", .tolerance = 1e-2},
     {"transposed, 2x2 by 2", "f32[2,3,4,5] f32[2,2,3,5]", "stride=2,size=6x8"},
     {"padded after", "f32[2,3,2,4] f32[3,3,3,4]", "stride=2,pad=0x0x1x1,size=6x5"},
+    {"3x3, many channels", "f32[2,6,5,6] f32[3,3,18,6]", "pad=1,size=6x5"},
+    {"bf16, many channels", "bf16[1,5,5,4] bf16[3,3,18,4]", "pad=1,size=5x5", .tolerance = 1e-2},
+    {"few channels, no pad", "f32[2,2,10,16] f32[5,5,6,16]", "size=6x14", .batched = 1},
+    {"few channels, four sides", "f32[1,7,5,3] f32[4,2,2,3]", "pad=1x0x2x1,dilation=1x1,size=7x5"},
+    {"pad above the window", "f32[1,8,8,3] f32[2,2,2,3]", "pad=3,size=3x3"},
     {"wrong size", "f32[2,6,5,6] f32[3,3,4,6]", "pad=1,size=7x5", .flags = HRI_CASE_BAD},
     {NULL, NULL},
 };

@@ -81,6 +81,13 @@ static const hri_case conv2d_weight_cases[] = {
     {"depthwise, no images", "f32[0,6,6,5] f32[0,6,6,5]", "groups=5,pad=1,size=3x3"},
     {"bf16", "bf16[1,5,5,8] bf16[1,5,5,4]", "pad=1,size=3x3", .tolerance = 1e-2},
     {"f16", "f16[1,5,5,8] f16[1,5,5,4]", "pad=1,size=3x3", .tolerance = 1e-2},
+    {"many channels", "f32[2,6,5,18] f32[2,6,5,20]", "pad=1,size=3x3", .batched = 3},
+    {"many channels, stride", "f32[2,9,8,17] f32[2,5,4,18]", "stride=2,pad=1,size=3x3"},
+    {"many channels, bf16", "bf16[1,5,5,18] bf16[1,5,5,17]", "pad=1,size=3x3", .tolerance = 1e-2},
+    {"many channels, several parts", "f32[3,30,30,4] f32[3,30,30,18]", "pad=1,size=3x3"},
+    {"one channel to six", "f32[4,12,30,1] f32[4,12,30,6]", "pad=2,size=5x5", .batched = 3},
+    {"pad above the window", "f32[1,3,3,2] f32[1,8,8,3]", "pad=3,size=2x2"},
+    {"no images", "f32[0,6,6,5] f32[0,6,6,4]", "pad=1,size=3x3"},
     {"wrong size", "f32[2,6,5,4] f32[2,6,5,6]", "pad=1,size=5x3", .flags = HRI_CASE_BAD},
     {NULL, NULL},
 };

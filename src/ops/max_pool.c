@@ -79,10 +79,37 @@ static void pool_pixel(const task *t, int64_t b, int64_t i, int64_t j, int64_t c
     hri_block_put(type, c->out[0], to, n, y);
 }
 
+/* The usual windows, 2 x 2 side by side: one output row of f32, all four places at once. */
+static void pool_row_2x2(const task *t, int64_t r) {
+    const hri_pooling *p = &t->p;
+    const int64_t n = p->channels, row = p->w * n, to = r * p->ow * n;
+    const float *x = (const float *)t->c->in[0] + (r / p->oh * p->h + r % p->oh * 2) * row;
+    float *y = (float *)t->c->out[0] + to;
+    uint8_t *index = (uint8_t *)t->c->out[1] + to;
+    for (int64_t j = 0; j < p->ow; j++, x += 2 * n, y += n, index += n) {
+        HRI_IVDEP for (int64_t k = 0; k < n; k++) {
+            const float b = x[n + k], c = x[row + k], d = x[row + n + k];
+            float most = x[k];
+            int32_t code = 0;
+            code = (b > most) | (b != b) ? 1 : code;
+            most = code == 1 ? b : most;
+            code = (c > most) | (c != c) ? 2 : code;
+            most = code == 2 ? c : most;
+            code = (d > most) | (d != d) ? 3 : code;
+            y[k] = code == 3 ? d : most;
+            index[k] = (uint8_t)code;
+        }
+    }
+}
+
 static void max_pool_rows(void *arg, uint64_t begin, uint64_t end, uint32_t worker) {
     const task *t = arg;
     (void)worker;
     for (int64_t r = (int64_t)begin; r < (int64_t)end; r++) {
+        if (hri_pool_is_2x2(&t->p) && t->c->sig->in[0].type == HR_TYPE_F32) {
+            pool_row_2x2(t, r);
+            continue;
+        }
         for (int64_t j = 0; j < t->p.ow; j++) {
             for (int64_t c0 = 0; c0 < t->p.channels; c0 += HRI_BLOCK) {
                 pool_pixel(t, r / t->p.oh, r % t->p.oh, j, c0,
@@ -112,6 +139,7 @@ static void max_pool_cost(const hri_sig *s, hri_cost *cost) {
 
 static const hri_case max_pool_cases[] = {
     {"resnet's", "f32[2,9,11,19]", "kernel=3,stride=2,pad=1", .batched = 1},
+    {"two by two, odd", "f32[2,7,9,6]", "kernel=2", .batched = 1},
     {"two by two", "f32[2,6,8,5]", "kernel=2"},
     {"rectangle", "f32[1,7,9,3]", "kernel=2x3,stride=1x2,pad=1x0"},
     {"one place", "f32[3,4,4,1]", "kernel=1"},

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "graph/half.h"
+#include "ops/common/conv_few.h"
 #include "ops/common/depthwise.h"
 #include "ops/common/gemm.h"
 
@@ -332,6 +333,9 @@ uint64_t hri_conv_forward_workspace(const hri_conv *v, uint32_t threads) {
     if (hri_depthwise_is(v)) {
         return 0;
     }
+    if (hri_few_forward_is(v)) {
+        return hri_few_forward_workspace(v, threads);
+    }
     return hri_gemm_workspace(v->groups, v->n * v->oh * v->ow, v->og, v->kh * v->kw * v->cg,
                               threads);
 }
@@ -339,6 +343,10 @@ uint64_t hri_conv_forward_workspace(const hri_conv *v, uint32_t threads) {
 void hri_conv_forward(const hri_conv *v, const hri_call *c) {
     if (hri_depthwise_is(v)) {
         hri_depthwise_forward(v, c);
+        return;
+    }
+    if (hri_few_forward_is(v)) {
+        hri_few_forward(v, c);
         return;
     }
     const patches p = patches_of_x(v, c->sig->in[0].type, c->in[0]);
@@ -371,6 +379,9 @@ uint64_t hri_conv_weight_workspace(const hri_conv *v, uint32_t threads) {
     if (hri_depthwise_is(v)) {
         return hri_depthwise_weight_workspace(v);
     }
+    if (hri_few_weight_is(v)) {
+        return hri_few_weight_workspace(v, threads);
+    }
     return hri_gemm_workspace(v->groups, v->kh * v->kw * v->cg, v->og, v->n * v->oh * v->ow,
                               threads);
 }
@@ -378,6 +389,10 @@ uint64_t hri_conv_weight_workspace(const hri_conv *v, uint32_t threads) {
 void hri_conv_weight(const hri_conv *v, const hri_call *c) {
     if (hri_depthwise_is(v)) {
         hri_depthwise_weight(v, c);
+        return;
+    }
+    if (hri_few_weight_is(v)) {
+        hri_few_weight(v, c);
         return;
     }
     const patches p = patches_of_x(v, c->sig->in[0].type, c->in[0]);
@@ -467,6 +482,9 @@ uint64_t hri_conv_input_workspace(const hri_conv *v, uint32_t threads) {
     if (hri_depthwise_is(v)) {
         return 0;
     }
+    if (hri_few_input_is(v)) {
+        return hri_few_input_workspace(v, threads);
+    }
     uint64_t most = 0;
     for (int64_t a = 0; a < v->sh; a++) {
         for (int64_t b = 0; b < v->sw; b++) {
@@ -482,6 +500,10 @@ uint64_t hri_conv_input_workspace(const hri_conv *v, uint32_t threads) {
 void hri_conv_input(const hri_conv *v, const hri_call *c) {
     if (hri_depthwise_is(v)) {
         hri_depthwise_input(v, c);
+        return;
+    }
+    if (hri_few_input_is(v)) {
+        hri_few_input(v, c);
         return;
     }
     for (int64_t a = 0; a < v->sh; a++) {

@@ -85,6 +85,12 @@ static inline void hri_pool_owners(int64_t i, int64_t kernel, int64_t stride, in
     *end = hri_min64(hri_pool_divide(i + pad, stride) + 1, outputs);
 }
 
+/* Windows of 2 x 2 side by side, none of them in the padding: most pools there are, with loops of their own. */
+static inline int hri_pool_is_2x2(const hri_pooling *p) {
+    return p->kh == 2 && p->kw == 2 && p->sh == 2 && p->sw == 2 && p->ph == 0 && p->pw == 0 &&
+           p->oh <= p->h / 2 && p->ow <= p->w / 2;
+}
+
 static inline hr_meta hri_pool_meta(hr_type type, int64_t n, int64_t h, int64_t w, int64_t c) {
     return (hr_meta){type, {.rank = 4, .dim = {n, h, w, c}}};
 }
