@@ -12,17 +12,30 @@ LOSSES = {
 }
 
 
+def _given(loss: Any) -> str:
+    return str(loss if isinstance(loss, str) else getattr(loss, "__name__", None) or type(loss).__name__)
+
+
+def known_loss(loss: Any) -> bool:
+    return loss is None or _given(loss).replace("_", "").lower() in LOSSES
+
+
+def means(loss: Any) -> None:
+    """Refuses a loss that is a sum."""
+    if getattr(loss, "reduction", "mean") not in ("mean", "batchmean", "sum_over_batch_size"):
+        raise Refused(f"{_given(loss)} with reduction={loss.reduction!r}: losses are means over the batch")
+
+
 def loss_name(loss: Any) -> str:
     """The name of a loss here: of a string, a torch.nn loss, a Keras loss or its name.  None: cross entropy."""
     if loss is None:
         return "cross_entropy"
-    given = loss if isinstance(loss, str) else getattr(loss, "__name__", None) or type(loss).__name__
+    given = _given(loss)
     found = LOSSES.get(given.replace("_", "").lower())
     if found is None:
         raise Refused(f"the loss {given}: there are cross_entropy, mean_squared_error, binary_cross_entropy, and own for a model that "
                       "returns its loss")
-    if getattr(loss, "reduction", "mean") not in ("mean", "sum_over_batch_size"):
-        raise Refused(f"{given} with reduction={loss.reduction!r}: losses are means over the batch")
+    means(loss)
     if getattr(loss, "weight", None) is not None:
         raise Refused(f"{given} with class weights")
     if found == "binary_cross_entropy" and getattr(loss, "from_logits", True) is False and not isinstance(loss, str):

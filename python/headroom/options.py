@@ -134,12 +134,37 @@ def resolve(model: Any, data: Optional[Data], loss: Any, given: dict[str, Any], 
 
         if smoothing(loss):
             given.setdefault("smoothing", smoothing(loss))
-        return make_model(model, loss=loss, example=torch_example(data, labels), custom_ops=bool(given.pop("custom_ops", False)))
+        example = torch_example(data)
+        model, loss = with_loss(model, loss, len(example) - 1) if labels and len(example) > 1 else (model, loss)
+        if labels and len(example) > 1 and not own_labels(model, loss, len(example)):
+            example = example[:-1]
+        return make_model(model, loss=loss, example=example, custom_ops=bool(given.pop("custom_ops", False)))
     return make_model(model, loss=loss)
 
 
-def torch_example(data: Optional[Data], labels: bool) -> Any:
-    """The first fields of the data, without the last one where it is the labels, as tensors of a batch of at least two."""
+def with_loss(model: Any, loss: Any, count: int) -> tuple[Any, Any]:
+    """A loss without a counterpart, of torch.nn or a function of output and labels, becomes the end of the module."""
+    from .foreign import known_loss, means
+
+    if known_loss(loss) or not callable(loss):
+        return model, loss
+    from .torch.losses import joined
+
+    means(loss)
+    return joined(model, loss, count), "own"
+
+
+def own_labels(model: Any, loss: Any, count: int) -> bool:
+    """Whether a module that returns its loss takes the labels as its last input."""
+    if loss != "own":
+        return False
+    from .torch.losses import takes
+
+    return takes(model, count)
+
+
+def torch_example(data: Optional[Data]) -> Any:
+    """The fields of the data as tensors of a batch of at least two."""
     import numpy as np
     import torch
 
@@ -149,9 +174,8 @@ def torch_example(data: Optional[Data], labels: bool) -> Any:
                          "'images:DIR' use hr.model(module, example=(x,))")
     if found[-1].ndim == 0:  # an iterable of samples
         found = [a[None] for a in found]
-    inputs = found[:-1] if labels and len(found) > 1 else found
     made = []
-    for a in inputs:
+    for a in found:
         a = a if len(a) > 1 else np.concatenate([a, a])
         kind = "float32" if a.dtype.kind == "f" or a.dtype.name == "uint8" else "int64"
         made.append(torch.from_numpy(np.array(a[:2], kind)))

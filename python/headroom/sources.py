@@ -92,7 +92,7 @@ def data(*sources: Any, shuffle: Optional[bool] = None, buffer: int = 0, map: An
     """Data for fit, evaluate and predict.
 
     hr.data("images:flowers | decode(224)")   a source of the library, with stages or without (docs/data.md)
-    hr.data(x, y)                             arrays: NumPy, or anything with DLPack; one an input, labels last
+    hr.data(x, y)                             arrays: NumPy, or anything with DLPack; one an input, labels last; hr.data((a, b), y) too
     hr.data({"image": x, "label": y})         the same by the names of the model's inputs
     hr.data(dataset)                          len() and [i]: a torch Dataset, a list of (x, y)
     hr.data(loader)                           an iterable of samples or of batches: DataLoader, tf.data, a generator function
@@ -111,8 +111,8 @@ def data(*sources: Any, shuffle: Optional[bool] = None, buffer: int = 0, map: An
             return one
         if isinstance(one, str):
             return Data(text=one)
-        if isinstance(one, tuple) and all(is_array(a) for a in one):
-            return data(*one, shuffle=shuffle, buffer=buffer)
+        if isinstance(one, tuple) and one and is_array(one[-1]) and all(is_array(a) for a in spread(one)):
+            return data(*spread(one), shuffle=shuffle, buffer=buffer)
         if isinstance(one, dict):
             return Data(arrays={k: array(v) for k, v in one.items()}, shuffle=shuffle)
         if is_array(one):
@@ -124,7 +124,7 @@ def data(*sources: Any, shuffle: Optional[bool] = None, buffer: int = 0, map: An
         if hasattr(one, "__iter__"):
             return Data(stream=one, shuffle=shuffle, buffer=buffer)
         raise UsageError(f"{type(one).__name__} is no data: give arrays, a dataset, an iterable or a text such as 'images:DIR'")
-    arrays = [array(s) for s in sources]
+    arrays = [array(s) for s in spread(sources)]
     if not arrays:
         raise UsageError("hr.data() needs arrays, a dataset, an iterable or a text such as 'images:DIR'")
     if len({len(a) for a in arrays}) != 1:
@@ -248,10 +248,19 @@ def array(x: Any) -> Any:
 
 
 def fields_of(item: Any) -> list[Any]:
-    """(x, y), {"image": x, "label": y} or one array as a list of fields."""
+    """(x, y), ((a, b), y), {"image": x, "label": y} or one array as a list of fields."""
     if isinstance(item, dict):
         return list(item.values())
-    return list(item) if isinstance(item, (tuple, list)) else [item]
+    return spread(item) if isinstance(item, (tuple, list)) else [item]
+
+
+def spread(item: Any) -> list[Any]:
+    """Inputs that stand in a tuple of their own, as Keras has them, next to the labels."""
+    found: list[Any] = []
+    for field in item:
+        several = isinstance(field, (tuple, list)) and len(field) > 0 and all(is_array(a) for a in field)
+        found.extend(field if several else [field])
+    return found
 
 
 def names_of(item: Any, inputs: Sequence[Input]) -> list[Input]:

@@ -1,4 +1,5 @@
 """PyTorch modules through fit: weights back in the same object, losses and optimizers read."""
+import copy
 import os
 import tempfile
 import unittest
@@ -71,6 +72,71 @@ class Modules(unittest.TestCase):
         self.assertEqual(len(h.losses), 8)
         self.assertEqual(int(module[1].num_batches_tracked), 8)
         self.assertLess(h.measured_peak_bytes, 400 << 20)
+
+
+class Losses(unittest.TestCase):
+    def regress(self, loss, module=None, steps: int = 4) -> list:
+        """Losses of our steps and of PyTorch's, with the same module and loss."""
+        rng = np.random.default_rng(1)
+        x = rng.normal(size=(16, 4)).astype("float32")
+        y = x.sum(1, keepdims=True).astype("float32")
+        torch.manual_seed(3)
+        module = module or torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Tanh(), torch.nn.Linear(8, 1))
+        theirs = copy.deepcopy(module)
+        with hr.session(module, (x, y), batch=16, budget=BUDGET, loss=loss, optimizer="sgd", rate=0.1, momentum=0.0) as s:
+            mine = [float(s.step(x, y)) for _ in range(steps)]
+        optimizer, want = torch.optim.SGD(theirs.parameters(), lr=0.1), []
+        for _ in range(steps):
+            optimizer.zero_grad()
+            given = torch.from_numpy(x), torch.from_numpy(y)
+            value = theirs(*given) if loss == "own" else loss(theirs(given[0]), given[1])
+            value.backward()
+            optimizer.step()
+            want.append(float(value))
+        np.testing.assert_allclose(mine, want, rtol=1e-4)
+        for a, b in zip(module.parameters(), theirs.parameters()):  # trained in the object that was given
+            torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
+        self.assertEqual(list(module.state_dict()), list(theirs.state_dict()))
+        return mine
+
+    def test_losses_without_a_counterpart_are_part_of_the_module(self) -> None:
+        for loss in (lambda output, label: (output - label).abs().mean(), torch.nn.SmoothL1Loss(), torch.nn.functional.l1_loss):
+            mine = self.regress(loss)
+            self.assertLess(mine[-1], mine[0])
+        with self.assertRaisesRegex(hr.Refused, "reduction='sum'"):
+            self.regress(torch.nn.L1Loss(reduction="sum"))
+
+    def test_a_module_that_returns_its_loss_gets_the_labels(self) -> None:
+        class Whole(torch.nn.Module):
+            def __init__(self) -> None:
+                super().__init__()
+                self.line = torch.nn.Linear(4, 1)
+
+            def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+                return (self.line(x) - y).square().mean()
+
+        mine = self.regress("own", Whole())
+        self.assertLess(mine[-1], mine[0])
+
+    def test_inputs_in_a_tuple_of_their_own(self) -> None:
+        class Two(torch.nn.Module):
+            def __init__(self) -> None:
+                super().__init__()
+                self.a, self.b = torch.nn.Linear(4, 2), torch.nn.Linear(3, 2)
+
+            def forward(self, x: torch.Tensor, z: torch.Tensor) -> torch.Tensor:
+                return self.a(x) + self.b(z)
+
+        rng = np.random.default_rng(2)
+        x, z = rng.normal(size=(32, 4)).astype("float32"), rng.normal(size=(32, 3)).astype("float32")
+        y = (x.sum(1) > 0).astype("int64")
+        want = None
+        samples = [((torch.from_numpy(a), torch.from_numpy(b)), int(c)) for a, b, c in zip(x, z, y)]
+        for data in ((x, z, y), ((x, z), y), torch.utils.data.DataLoader(samples, batch_size=8)):
+            torch.manual_seed(4)
+            h = hr.fit(Two(), hr.data(data, shuffle=False), batch=8, epochs=1, budget=BUDGET, verbose=False, optimizer="sgd", rate=0.1)
+            want = want or h.history["loss"]
+            self.assertEqual(h.history["loss"], want)
 
 
 class Read(unittest.TestCase):

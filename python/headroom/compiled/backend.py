@@ -122,7 +122,7 @@ class Partition:
             room = None if r.budget_bytes is None else r.budget_bytes - r.outside_bytes
             best, ratio = choices.choose(candidate(halves, None), room, of)
         if best.share is not None:
-            r.taken(best.found.bytes, best.found.again, best.share)
+            r._taken(best.found.bytes, best.found.again, best.share)
         r.time_ratio = ratio
         return best.halves
 

@@ -30,7 +30,7 @@ class Report:
         self.capture = ""
         self.share: Optional[float] = None
 
-    def taken(self, peak: int, recomputed: int, share: float) -> None:
+    def _taken(self, peak: int, recomputed: int, share: float) -> None:
         """Inductor got PyTorch's own choice in place of the plan's."""
         self.peak_bytes, self.recomputed, self.share = peak, recomputed, share
 
