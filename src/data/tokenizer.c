@@ -71,6 +71,12 @@ int32_t hri_tokenizer_pad(const hri_tokenizer *t) {
     return find_added(t, names);
 }
 
+void hri_tokenizer_around(const hri_tokenizer *t, int32_t *begin, int32_t *end) {
+    const hri_wordpiece *w = &t->file.wordpiece;
+    *begin = t->has_file && w->on ? w->begin : -1;
+    *end = t->has_file && w->on ? w->end : -1;
+}
+
 uint64_t hri_tokenizer_bytes(const hri_tokenizer *t) {
     enum { EACH = 256, PATTERN = 256 << 10 }; /* of the tables; of a pattern that is compiled */
     return sizeof *t + (t->has_file ? PATTERN + EACH * (uint64_t)t->file.bpe.tokens.count : 0);
@@ -79,9 +85,15 @@ uint64_t hri_tokenizer_bytes(const hri_tokenizer *t) {
 void hri_tokenizer_print(const hri_tokenizer *t, hri_sha256 *to) {
     const hri_tokenizer_file *f = &t->file;
     uint64_t merge[2];
-    hri_sha256_add_string(to, t->has_file ? "bpe 1" : "bytes");
+    hri_sha256_add_string(to, !t->has_file ? "bytes" : f->wordpiece.on ? "wordpiece 1" : "bpe 1");
     if (!t->has_file) {
         return;
+    }
+    if (f->wordpiece.on) {
+        const hri_wordpiece *w = &f->wordpiece;
+        const int64_t how[] = {w->clean, w->chinese, w->strip, w->lower, w->chars, w->unknown};
+        hri_sha256_add(to, how, sizeof how);
+        hri_sha256_add_string(to, w->prefix);
     }
     hri_sha256_add_string(to, f->pattern ? f->pattern : "");
     const int how[] = {f->pattern != NULL, f->prefix_space, f->whole};
@@ -127,6 +139,9 @@ struct hri_encoder {
 
 static hr_status encode_piece(void *user, const char *text, size_t bytes) {
     hri_encoder *e = user;
+    if (e->file->wordpiece.on) {
+        return hri_wordpiece_encode(&e->file->wordpiece, &e->file->bpe, text, bytes, e->out);
+    }
     return hri_bpe_encode(&e->file->bpe, e->work, text, bytes, e->file->whole, e->out);
 }
 

@@ -1,7 +1,7 @@
 /* Text to tokens and back.
  *
  *   hri_tokenizer_open(NULL, &t, &why);                  tokens are bytes
- *   hri_tokenizer_open("tokenizer.json", &t, &why);      byte-level BPE of a file
+ *   hri_tokenizer_open("tokenizer.json", &t, &why);      byte-level BPE or WordPiece of a file
  *   hri_tokenizer_encode(t, text, bytes, &tokens, &why);
  *   hri_tokenizer_text(t, token, &bytes);
  *
@@ -30,6 +30,8 @@ int32_t hri_tokenizer_end(const hri_tokenizer *t);
 int32_t hri_tokenizer_mask(const hri_tokenizer *t);
 /* The token that fills short texts ("[PAD]", "<pad>", "<|pad|>"); -1: there is none. */
 int32_t hri_tokenizer_pad(const hri_tokenizer *t);
+/* What stands before and behind a text that a model takes whole ("[CLS]" and "[SEP]" of WordPiece); -1: nothing. */
+void hri_tokenizer_around(const hri_tokenizer *t, int32_t *begin, int32_t *end);
 /* What it holds in memory, roughly and rather too much. */
 uint64_t hri_tokenizer_bytes(const hri_tokenizer *t);
 /* Everything that decides which tokens a text has. */

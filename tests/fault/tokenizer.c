@@ -40,6 +40,42 @@ static hr_status run(void) {
     return status;
 }
 
+static hr_status run_words(void) {
+    static const char words[] =
+        "{\"added_tokens\":[{\"id\":0,\"content\":\"[UNK]\"}],\"normalizer\":{\"type\":"
+        "\"BertNormalizer\"},\"pre_tokenizer\":{\"type\":\"BertPreTokenizer\"},\"model\":{\"type\":"
+        "\"WordPiece\",\"vocab\":{\"[UNK]\":0,\"un\":1,\"##do\":2}}}";
+    hri_tokenizer_file f;
+    hri_prose why = {""};
+    hri_tokens out = {0};
+    hr_status status = hri_tokenizer_file_parse(words, sizeof words - 1, &f, &why);
+    if (status != HR_OK) {
+        return status;
+    }
+    status = hri_wordpiece_encode(&f.wordpiece, &f.bpe, "Undo it", 7, &out);
+    if (status == HR_OK) {
+        CHECK(out.count == 3 && out.items[0] == 1 && out.items[1] == 2 && out.items[2] == 0);
+    }
+    hri_tokens_deinit(&out);
+    hri_tokenizer_file_deinit(&f);
+    return status;
+}
+
+static hr_status open_words(void) {
+    static const char vocab[] = "[PAD]\n[UNK]\nun\n", config[] = "{\"do_lower_case\":false}";
+    hri_tokenizer_file f;
+    hri_prose why = {""};
+    char path[512];
+    snprintf(path, sizeof path, "%s/words", test_folder());
+    test_write(test_folder(), "words/vocab.txt", vocab, sizeof vocab - 1);
+    test_write(test_folder(), "words/tokenizer_config.json", config, sizeof config - 1);
+    const hr_status status = hri_tokenizer_file_read(path, &f, &why);
+    if (status == HR_OK) {
+        hri_tokenizer_file_deinit(&f);
+    }
+    return status;
+}
+
 static hr_status tokenize(void) {
     char from[512], to[512];
     const char *const paths[] = {from, from};
@@ -132,4 +168,9 @@ TEST_TIMEOUT(tokenizer, so_may_those_of_tokens_that_are_kept, 60) {
 
 TEST_TIMEOUT(tokenizer, so_may_those_of_training_one, 60) {
     fails_everywhere(train_bpe, 0);
+}
+
+TEST_TIMEOUT(tokenizer, so_may_those_of_wordpiece, 30) {
+    fails_everywhere(run_words, 0);
+    fails_everywhere(open_words, 0);
 }

@@ -1,5 +1,5 @@
 /* Tokenizers of files: whatever the bytes, reading ends with a status and a sentence, and what was accepted encodes any text to
- * tokens that give it back. */
+ * tokens, which give it back where they are of bytes. */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -19,6 +19,14 @@ static void check_text(const hri_tokenizer_file *f, const char *text, size_t byt
     hri_bpe_work *w;
     hri_tokens out = {0};
     size_t at = 0;
+    if (f->wordpiece.on) {
+        must(hri_wordpiece_encode(&f->wordpiece, &f->bpe, text, bytes, &out) == HR_OK);
+        for (size_t i = 0; i < out.count; i++) {
+            must(out.items[i] >= 0 && (size_t)out.items[i] < f->bpe.tokens.count);
+        }
+        hri_tokens_deinit(&out);
+        return;
+    }
     must(hri_bpe_work_open(&w) == HR_OK);
     must(hri_bpe_encode(&f->bpe, w, text, bytes, f->whole, &out) == HR_OK);
     for (size_t i = 0; i < out.count; i++) {

@@ -37,6 +37,7 @@ static hr_status choose_pad(hri_text_samples *t, hri_stage *s, int64_t given, hr
     t->pad = given >= 0 ? (int32_t)given : t->bytes ? 0 : own >= 0 ? own : (int32_t)count;
     s->spec.vocab = count + (t->pad == count);
     s->spec.pad = t->pad;
+    hri_tokenizer_around(t->tokenizer, &t->begin, &t->end);
     return HR_OK;
 }
 
@@ -160,8 +161,13 @@ hr_status hri_text_samples_emit(hri_text_samples *t, const char *text, uint64_t 
     hr_status status = check(t, text, bytes, emit);
     status = status == HR_OK ? hr_emit_field(emit, "tokens", &m, &data) : status;
     status = status == HR_OK ? encode(t, text, bytes, &tokens, emit) : status;
+    const int64_t head = t->begin >= 0, tail = t->end >= 0, room = t->length - head - tail;
+    const int64_t kept = room < 0 ? 0 : (int64_t)tokens.count < room ? (int64_t)tokens.count : room;
     for (int64_t i = 0; status == HR_OK && i < t->length; i++) {
-        ((int32_t *)data)[i] = (size_t)i < tokens.count ? tokens.items[i] : t->pad;
+        ((int32_t *)data)[i] = i < head                   ? t->begin
+                               : i - head < kept          ? tokens.items[i - head]
+                               : i - head == kept && tail ? t->end
+                                                          : t->pad;
     }
     hri_tokens_deinit(&tokens);
     return status;

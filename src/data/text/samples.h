@@ -5,7 +5,7 @@
  *
  * The token that fills is `pad` where the user says it, else the tokenizer's own ("[PAD]"), else one behind its last; of bytes it is
  * 0.  Models hide it by its number.  Of a text only the first 32 bytes per token are looked at, so memory has a bound; of bytes only
- * `length`.  A text without anything in it, a byte that stands for padding, and, where there is a tokenizer, a text that is not UTF-8 are
+ * `length`.  WordPiece puts its [CLS] before a text and its [SEP] behind it, as BERT was trained.  A text without anything in it, a byte that stands for padding, and, where there is a tokenizer, a text that is not UTF-8 are
  * bad elements.
  *
  * Threads: opened and closed by one; any number may emit. */
@@ -25,7 +25,8 @@ typedef struct hri_text_samples_options {
 
 /* Rows of the table of options; WHERE is offsetof the struct above in the stage's options. */
 #define HRI_TEXT_SAMPLES_FIELDS(OPTIONS, MEMBER)                                                   \
-    {"tokenizer", "texts: tokenizer.json, merges.txt or their folder; default: tokens are bytes",  \
+    {"tokenizer",                                                                                  \
+     "texts: tokenizer.json, merges.txt, vocab.txt or a folder; default: tokens are bytes",        \
      offsetof(OPTIONS, MEMBER.tokenizer), HRI_FIELD_STRING, .metavar = "FILE"},                    \
         {"length",                                                                                 \
          "texts: tokens of each, cut or filled up",                                                \
@@ -46,9 +47,9 @@ typedef struct hri_text_samples {
     uint64_t charged; /* what the tokenizer holds */
     hri_sha256 print;
     int64_t length;
-    int32_t pad;
-    bool bytes;           /* tokens are bytes */
-    pthread_mutex_t lock; /* of the encoders that nobody uses now */
+    int32_t pad, begin, end; /* before and behind a text; -1: nothing */
+    bool bytes;              /* tokens are bytes */
+    pthread_mutex_t lock;    /* of the encoders that nobody uses now */
     hri_encoder *idle[HRI_TEXT_SAMPLES_IDLE];
     size_t idle_count;
     bool open;

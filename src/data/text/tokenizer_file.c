@@ -16,7 +16,10 @@ typedef struct reader {
     hri_json_stream *json;
     hri_tokenizer_file *to;
     hri_prose *why;
-    int has_bytes; /* ByteLevel stands among the pre-tokenizers */
+    int has_bytes;             /* ByteLevel stands among the pre-tokenizers */
+    int bert_text, bert_words; /* BertNormalizer, BertPreTokenizer */
+    char unknown[64];
+    int has_vocab; /* it was read */
 } reader;
 
 static hr_status next(reader *r, hri_json_token *t) {
@@ -31,7 +34,7 @@ static hr_status expect(reader *r, const hri_json_token *t, hri_json_kind kind, 
 
 static hr_status refuse(reader *r, const char *what) {
     return hri_prose_set(r->why, HR_E_UNSUPPORTED,
-                         "%s is not supported; byte-level BPE without it is", what);
+                         "%s is not supported; byte-level BPE and BERT's WordPiece are", what);
 }
 
 /* ---- added tokens ---- */
@@ -120,7 +123,8 @@ static hr_status take_pre(reader *r, const pre *p) {
     if (!strcmp(p->type, "Split") && p->pattern[0] && (isolated || removed)) {
         return set_pattern(r, p->pattern);
     }
-    return !strcmp(p->type, "Sequence") ? HR_OK : refuse(r, "its pre-tokenizer");
+    r->bert_words |= !strcmp(p->type, "BertPreTokenizer");
+    return !strcmp(p->type, "Sequence") || r->bert_words ? HR_OK : refuse(r, "its pre-tokenizer");
 }
 
 /* {"Regex": "..."} */
@@ -195,7 +199,9 @@ static hr_status read_vocab(reader *r) {
     hr_status status;
     while ((status = next(r, &t)) == HR_OK && t.kind != HRI_JSON_OBJECT_END) {
         status = expect(r, &t, HRI_JSON_INTEGER, "the number of a token");
-        status = status == HR_OK ? hri_bpe_add(&r->to->bpe, t.key, t.integer, 0, r->why) : status;
+        status = status == HR_OK
+                     ? hri_bpe_add(&r->to->bpe, t.key, t.integer, r->to->wordpiece.on, r->why)
+                     : status;
         if (status != HR_OK) {
             return status;
         }
@@ -249,9 +255,50 @@ static hr_status read_merges(reader *r) {
     return status;
 }
 
+/* What WordPiece has and BPE has not. */
+static hr_status read_wordpiece_member(reader *r, const hri_json_token *t) {
+    hri_wordpiece *w = &r->to->wordpiece;
+    if (!strcmp(t->key, "unk_token")) {
+        take_text(t, r->unknown, sizeof r->unknown);
+    } else if (!strcmp(t->key, "continuing_subword_prefix")) {
+        if (t->kind != HRI_JSON_STRING || t->bytes >= sizeof w->prefix) {
+            return refuse(r, "a long prefix of pieces");
+        }
+        take_text(t, w->prefix, sizeof w->prefix);
+    } else if (!strcmp(t->key, "max_input_chars_per_word")) {
+        if (t->kind != HRI_JSON_INTEGER || t->integer < 1 || t->integer > HRI_WORDPIECE_CHARS) {
+            return hri_prose_set(r->why, HR_E_RANGE, "max_input_chars_per_word is not 1 to %d",
+                                 HRI_WORDPIECE_CHARS);
+        }
+        w->chars = t->integer;
+    } else if (!strcmp(t->key, "vocab") && t->kind == HRI_JSON_OBJECT) {
+        return read_vocab(r);
+    }
+    return hri_json_stream_skip(r->json, t, r->why);
+}
+
+static void init_wordpiece(reader *r) {
+    r->to->wordpiece = (hri_wordpiece){.on = 1,
+                                       .clean = r->to->wordpiece.clean,
+                                       .chinese = r->to->wordpiece.chinese,
+                                       .strip = r->to->wordpiece.strip,
+                                       .lower = r->to->wordpiece.lower,
+                                       .prefix = "##",
+                                       .chars = 100};
+    snprintf(r->unknown, sizeof r->unknown, "[UNK]");
+}
+
 static hr_status read_model_member(reader *r, const hri_json_token *t) {
-    if (!strcmp(t->key, "type") && strcmp(t->text, "BPE") != 0) {
-        return refuse(r, "its model");
+    if (!strcmp(t->key, "type") && !strcmp(t->text, "WordPiece") && !r->has_vocab) {
+        init_wordpiece(r);
+    } else if (!strcmp(t->key, "type") && strcmp(t->text, "BPE") != 0) {
+        char what[96];
+        snprintf(what, sizeof what, "its model (%.40s)", t->text);
+        return refuse(r, what);
+    }
+    r->has_vocab |= !strcmp(t->key, "vocab");
+    if (r->to->wordpiece.on) {
+        return read_wordpiece_member(r, t);
     }
     if ((!strcmp(t->key, "continuing_subword_prefix") || !strcmp(t->key, "end_of_word_suffix")) &&
         *t->text) {
@@ -283,12 +330,43 @@ static hr_status read_model(reader *r) {
     return status;
 }
 
+/* {"type": "BertNormalizer", "clean_text": true, ...}; accents go with the case unless they are named. */
+static hr_status read_normalizer(reader *r) {
+    hri_json_token t;
+    hri_wordpiece w = {.clean = 1, .chinese = 1, .strip = -1, .lower = 1};
+    hr_status status;
+    while ((status = next(r, &t)) == HR_OK && t.kind != HRI_JSON_OBJECT_END) {
+        int *to = !strcmp(t.key, "clean_text")             ? &w.clean
+                  : !strcmp(t.key, "handle_chinese_chars") ? &w.chinese
+                  : !strcmp(t.key, "strip_accents")        ? &w.strip
+                  : !strcmp(t.key, "lowercase")            ? &w.lower
+                                                           : NULL;
+        if (to && t.kind == HRI_JSON_BOOL) {
+            *to = t.integer != 0;
+        }
+        r->bert_text |= !strcmp(t.key, "type") && !strcmp(t.text, "BertNormalizer");
+        status = hri_json_stream_skip(r->json, &t, r->why);
+        if (status != HR_OK) {
+            return status;
+        }
+    }
+    if (status == HR_OK && !r->bert_text) {
+        return refuse(r, "its normalizer");
+    }
+    hri_wordpiece *to = &r->to->wordpiece;
+    to->clean = w.clean;
+    to->chinese = w.chinese;
+    to->lower = w.lower;
+    to->strip = w.strip < 0 ? w.lower : w.strip;
+    return status;
+}
+
 /* ---- files ---- */
 
 static hr_status read_member(reader *r, const hri_json_token *t) {
     const int object = t->kind == HRI_JSON_OBJECT;
     if (!strcmp(t->key, "normalizer") && t->kind != HRI_JSON_NULL) {
-        return refuse(r, "a normalizer");
+        return object ? read_normalizer(r) : refuse(r, "its normalizer");
     }
     return !strcmp(t->key, "added_tokens") && t->kind == HRI_JSON_ARRAY ? read_all_added(r)
            : !strcmp(t->key, "pre_tokenizer") && object                 ? read_pre(r)
@@ -304,8 +382,14 @@ static hr_status read_json(reader *r) {
         status = read_member(r, &t);
     }
     status = status == HR_OK ? next(r, &t) : status; /* nothing behind it */
-    return status == HR_OK && !r->has_bytes ? refuse(r, "a tokenizer that is not byte-level")
-                                            : status;
+    if (status == HR_OK && r->to->wordpiece.on) {
+        return r->bert_words && !r->has_bytes
+                   ? HR_OK
+                   : refuse(r, "WordPiece with another pre-tokenizer than BertPreTokenizer");
+    }
+    return status == HR_OK && (!r->has_bytes || r->bert_text || r->bert_words)
+               ? refuse(r, "a tokenizer that is not byte-level")
+               : status;
 }
 
 static hr_status read_vocab_json(reader *r) {
@@ -342,6 +426,58 @@ static hr_status read_lines(reader *r, const char *text) {
     return status;
 }
 
+static int32_t find_name(const reader *r, const char *name) {
+    uint64_t id;
+    return hri_strmap_get(&r->to->bpe.names, name, &id) ? (int32_t)id : -1;
+}
+
+/* The text of a piece when tokens become text again: a word has a space in front. */
+static hr_status settle_piece(reader *r, hri_bpe_token *t) {
+    const char *prefix = r->to->wordpiece.prefix;
+    const size_t n = strlen(prefix);
+    if (n && t->length > n && !memcmp(t->bytes, prefix, n)) {
+        t->bytes += n;
+        t->length -= (uint32_t)n;
+        return HR_OK;
+    }
+    char *spaced = hri_arena_alloc(&r->to->bpe.texts, t->length + 1, 1, 1);
+    if (!spaced) {
+        return HR_E_NOMEM_HOST;
+    }
+    spaced[0] = ' ';
+    memcpy(spaced + 1, t->bytes, t->length);
+    *t = (hri_bpe_token){spaced, t->length + 1};
+    return HR_OK;
+}
+
+static hr_status settle_pieces(reader *r) {
+    hri_bpe_tokens *tokens = &r->to->bpe.tokens;
+    unsigned char *added = hri_calloc(tokens->count + 1, 1);
+    hr_status status = added ? HR_OK : HR_E_NOMEM_HOST;
+    for (size_t i = 0; added && i < r->to->added.count; i++) {
+        added[r->to->added.items[i].token] = 1;
+    }
+    for (size_t i = 0; i < tokens->count && status == HR_OK; i++) {
+        status = tokens->items[i].bytes && !added[i] ? settle_piece(r, &tokens->items[i]) : HR_OK;
+    }
+    hri_free(added);
+    return status;
+}
+
+static hr_status settle_wordpiece(reader *r) {
+    hri_wordpiece *w = &r->to->wordpiece;
+    r->to->end = -1;
+    w->unknown = find_name(r, r->unknown);
+    w->begin = find_name(r, "[CLS]");
+    w->end = find_name(r, "[SEP]");
+    if (w->unknown < 0) {
+        return hri_prose_set(r->why, HR_E_FORMAT,
+                             "the vocabulary has no \"%s\", which stands for unknown words",
+                             r->unknown);
+    }
+    return settle_pieces(r);
+}
+
 static hr_status settle(reader *r) {
     static const char *const ends[] = {"<|endoftext|>", "<|end_of_text|>", "</s>", "<eos>"};
     uint64_t id;
@@ -356,7 +492,7 @@ static hr_status settle(reader *r) {
 
 static hr_status finish(hr_status status, reader *r, hri_tokenizer_file *made,
                         hri_tokenizer_file *out) {
-    status = status == HR_OK ? settle(r) : status;
+    status = status != HR_OK ? status : r->to->wordpiece.on ? settle_wordpiece(r) : settle(r);
     if (status != HR_OK) {
         hri_tokenizer_file_deinit(made);
         return status;
@@ -395,6 +531,72 @@ static hr_status read_pair(const char *vocab, const char *merges, hri_tokenizer_
     return finish(status, &r, &made, out);
 }
 
+/* A token a line, and what tokenizer_config.json beside it says of case, if there is one. */
+static hr_status read_words(reader *r, const char *text) {
+    static const char *const special[] = {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"};
+    char line[HRI_BPE_TOKEN_BYTES];
+    hr_status status = HR_OK;
+    int64_t id = 0;
+    for (const char *at = text; *at && status == HR_OK; id++) {
+        const size_t bytes = strcspn(at, "\n"), cr = bytes && at[bytes - 1] == '\r';
+        if (bytes >= sizeof line) {
+            return hri_prose_set(r->why, HR_E_RANGE, "line %lld is longer than %d bytes",
+                                 (long long)id + 1, HRI_BPE_TOKEN_BYTES - 1);
+        }
+        memcpy(line, at, bytes);
+        line[bytes - cr] = '\0';
+        status = hri_bpe_add(&r->to->bpe, line, id, 1, r->why);
+        at += bytes + (at[bytes] == '\n');
+    }
+    for (size_t i = 0; i < 5 && status == HR_OK; i++) {
+        const int32_t token = find_name(r, special[i]);
+        status = token >= 0 ? keep_added(r, special[i], token) : HR_OK;
+    }
+    return status;
+}
+
+static hr_status read_config(reader *r) {
+    hri_json_token t;
+    hri_wordpiece *w = &r->to->wordpiece;
+    hr_status status = next(r, &t);
+    status = status == HR_OK ? expect(r, &t, HRI_JSON_OBJECT, "tokenizer_config.json") : status;
+    int accents = -1;
+    while (status == HR_OK && (status = next(r, &t)) == HR_OK && t.kind != HRI_JSON_OBJECT_END) {
+        int *to = !strcmp(t.key, "do_lower_case")            ? &w->lower
+                  : !strcmp(t.key, "tokenize_chinese_chars") ? &w->chinese
+                  : !strcmp(t.key, "strip_accents")          ? &accents
+                                                             : NULL;
+        if (to && t.kind == HRI_JSON_BOOL) {
+            *to = t.integer != 0;
+        }
+        status = hri_json_stream_skip(r->json, &t, r->why);
+    }
+    w->strip = accents < 0 ? w->lower : accents;
+    return status;
+}
+
+static hr_status read_vocab_txt(const char *path, hri_tokenizer_file *out, hri_prose *why) {
+    hri_tokenizer_file made = {0};
+    reader r = {.to = &made, .why = why};
+    char *text = NULL, *config = NULL, beside[4096];
+    size_t bytes = 0;
+    const char *slash = strrchr(path, '/');
+    const int folder = slash ? (int)(slash + 1 - path) : 0;
+    hri_bpe_init(&made.bpe);
+    made.wordpiece = (hri_wordpiece){.clean = 1, .chinese = 1, .strip = 1, .lower = 1};
+    init_wordpiece(&r);
+    snprintf(beside, sizeof beside, "%.*stokenizer_config.json", folder, path);
+    hr_status status = hri_file_read(path, FILE_MAX, &text, NULL, why);
+    status = status == HR_OK ? read_words(&r, text) : status;
+    if (status == HR_OK && hri_file_exists(beside)) {
+        status = hri_file_read(beside, FILE_MAX, &config, &bytes, why);
+        status = status == HR_OK ? read_text(config, bytes, read_config, &r) : status;
+    }
+    hri_free(text);
+    hri_free(config);
+    return finish(status, &r, &made, out);
+}
+
 static hr_status read_at(const char *folder, size_t bytes, const char *merges,
                          hri_tokenizer_file *out, hri_prose *why) {
     char vocab[4096];
@@ -416,8 +618,15 @@ static hr_status read_path(const char *path, hri_tokenizer_file *out, hri_prose 
         if (hri_file_exists(file)) {
             return read_path(file, out, why);
         }
+        snprintf(file, sizeof file, "%s/vocab.txt", path);
+        if (hri_file_exists(file)) {
+            return read_path(file, out, why);
+        }
         snprintf(file, sizeof file, "%s/merges.txt", path);
         return read_at(file, n + 1, file, out, why);
+    }
+    if (!strcmp(slash ? slash + 1 : path, "vocab.txt")) {
+        return read_vocab_txt(path, out, why);
     }
     if (n < 5 || strcmp(path + n - 5, ".json") != 0) {
         return read_at(path, slash ? (size_t)(slash + 1 - path) : 0, path, out, why);

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "../train_rig.h"
 #include "data/text/pcre2.h"
@@ -21,6 +22,11 @@ static void make(const char *how, const char *name, int count, int seed) {
     snprintf(command, sizeof command, "%s %s %s %d %d", HEADROOM_SENTENCES, how, in(name), count,
              seed);
     CHECK_EQ(system(command), 0);
+}
+
+static void put(const char *name, const char *text, size_t bytes) {
+    FILE *f = fopen(in(name), "w");
+    CHECK(f && fwrite(text, 1, bytes, f) == bytes && fclose(f) == 0);
 }
 
 /* Lines "path,class,...": how many have the mood that the number of their text says. */
@@ -101,6 +107,53 @@ TEST_TIMEOUT(tasks, a_column_of_texts_is_learnt_with_a_tokenizer_and_predicted_w
     program_end(&o);
 }
 
+/* The words of the file itself, and letters: a vocab.txt as BERT has it. */
+static void make_vocabulary(const char *texts, const char *name) {
+    char text[1 << 15], seen[1 << 15] = " ";
+    read_text(texts, text, sizeof text);
+    FILE *f = fopen(in(name), "w");
+    CHECK(f && fputs("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n", f) >= 0);
+    for (char c = 'a'; c <= 'z'; c++) {
+        fprintf(f, "%c\n##%c\n", c, c);
+    }
+    for (char *word = strtok(text, " ,.\"\n"); word; word = strtok(NULL, " ,.\"\n")) {
+        char one[64];
+        for (char *c = word; *c; c++) {
+            *c |= *c >= 'A' && *c <= 'Z' ? 0x20 : 0;
+        }
+        snprintf(one, sizeof one, " %.60s ", word);
+        if (strlen(word) > 1 && !strstr(seen, one) && strlen(seen) + 64 < sizeof seen) {
+            strcat(seen, one + 1);
+            fprintf(f, "%s\n", word);
+        }
+    }
+    CHECK(fclose(f) == 0);
+}
+
+#define WORDS                                                                                      \
+    "bert-nano:dropout=0 --data csv:moods.csv,text=body,y=mood,key=id,length=32,tokenizer=v/"      \
+    "vocab.txt --val-split 0.2 --batch 20 --optimizer adam --rate 0.002 --seed 3 "
+
+TEST_TIMEOUT(tasks, a_bert_is_trained_from_texts_with_its_own_vocabulary, 120) {
+    int rows;
+    make("--csv", "moods.csv", 240, 1);
+    make("--csv", "new.csv", 20, 2);
+    CHECK_EQ(mkdir(in("v"), 0777), 0);
+    make_vocabulary("moods.csv", "v/vocab.txt");
+    program_outcome o = run_well(WORDS "--epochs 8 --out run");
+    CHECK(program_number(&o, "val_accuracy") > 0.95);
+    CHECK(strstr(program_text(&o, "model"), "pad=0") || !strstr(program_text(&o, "model"), "pad="));
+    program_end(&o);
+    o = call("predict run csv:new.csv,tokenizer=v");
+    CHECK_EQ(o.code, 0);
+    CHECK(count_right(o.out, &rows) >= 19);
+    CHECK_EQ(rows, 20);
+    program_end(&o);
+    put("v/tokenizer.json", "{\"model\":{\"type\":\"Unigram\"}}", 28);
+    refused("bert-nano --data csv:moods.csv,text=body,y=mood,tokenizer=v --no-save", 2,
+            "v: its model (Unigram) is not supported; byte-level BPE and BERT's WordPiece are");
+}
+
 #define WIDE                                                                                       \
     "bert-nano:layers=4,width=64,dropout=0 --data texts:moods,length=64 --batch 40 --steps 2 "     \
     "--seed 3 --no-save --micro-batches 1 "
@@ -136,11 +189,6 @@ TEST_TIMEOUT(tasks, texts_have_the_same_bits_when_resumed, 120) {
     CHECK(program_number(&o, "val_loss") == program_number(&plain, "val_loss"));
     program_end(&o);
     program_end(&plain);
-}
-
-static void put(const char *name, const char *text, size_t bytes) {
-    FILE *f = fopen(in(name), "w");
-    CHECK(f && fwrite(text, 1, bytes, f) == bytes && fclose(f) == 0);
 }
 
 TEST_TIMEOUT(tasks, mistakes_of_texts_are_named_with_file_and_place, 120) {

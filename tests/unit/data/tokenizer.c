@@ -132,7 +132,7 @@ static void refused(const char *text, hr_status status, const char *sentence) {
 TEST(tokenizer, what_would_give_other_tokens_is_refused) {
     hri_text t = {0};
     write_file(&t, "\"normalizer\":{\"type\":\"NFC\"},", "false");
-    refused(hri_text_get(&t), HR_E_UNSUPPORTED, "a normalizer");
+    refused(hri_text_get(&t), HR_E_UNSUPPORTED, "its normalizer");
     hri_text_deinit(&t);
     refused("[1]", HR_E_FORMAT, "not of the right kind");
     refused("{\"model\":{\"type\":\"Unigram\"}}", HR_E_UNSUPPORTED, "its model");
