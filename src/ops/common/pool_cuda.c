@@ -9,7 +9,7 @@ enum { THREADS = 256 };
 /* As pool.cu has it. */
 typedef struct geometry {
     int32_t h, w, channels, oh, ow;
-    int32_t sh, sw, ph, pw;
+    int32_t ph, pw;
     int32_t without_pad;
 } geometry;
 
@@ -19,7 +19,7 @@ static hr_status launch(const hri_gpu_call *c, const char *kernel, const hr_shap
     const hri_pool_attr *a = c->sig->attr;
     const hr_type type = c->sig->in[0].type;
     hri_pooling p;
-    char defines[96];
+    char defines[160];
     if (hri_pool_init(&p, a, x->dim[0], x->dim[1], x->dim[2], x->dim[3])) {
         return HR_E_SHAPE;
     }
@@ -27,14 +27,14 @@ static hr_status launch(const hri_gpu_call *c, const char *kernel, const hr_shap
         return HR_OK;
     }
     *g = (geometry){(int32_t)p.h,  (int32_t)p.w,  (int32_t)p.channels, (int32_t)p.oh,
-                    (int32_t)p.ow, (int32_t)p.sh, (int32_t)p.sw,       (int32_t)p.ph,
-                    (int32_t)p.pw, a->without_pad};
+                    (int32_t)p.ow, (int32_t)p.ph, (int32_t)p.pw,       a->without_pad};
     const int pack = hri_gpu_pack(type, p.channels);
     const hri_gpu_grid grid = {.x = (uint32_t)rows,
                                .y = (uint32_t)hri_gpu_up(last * (p.channels / pack), THREADS),
                                .threads = THREADS};
-    snprintf(defines, sizeof defines, "-DELEM=%s -DPACK=%d -DKH=%lld -DKW=%lld", hri_gpu_type(type),
-             pack, (long long)p.kh, (long long)p.kw);
+    snprintf(defines, sizeof defines, "-DELEM=%s -DPACK=%d -DKH=%lld -DKW=%lld -DSH=%lld -DSW=%lld",
+             hri_gpu_type(type), pack, (long long)p.kh, (long long)p.kw, (long long)p.sh,
+             (long long)p.sw);
     return hri_gpu_launch(c->gpu, &hri_cu_pool, defines, kernel, &grid, args);
 }
 
@@ -76,7 +76,7 @@ hr_status hri_global_avg_pool_cuda(const hri_gpu_call *c) {
     hr_addr from = c->in[0], to = c->out[0];
     int64_t pixels = x->dim[1] * x->dim[2];
     int32_t channels = (int32_t)x->dim[3];
-    char defines[96];
+    char defines[160];
     if (x->dim[0] * channels == 0) {
         return HR_OK;
     }
@@ -84,8 +84,8 @@ hr_status hri_global_avg_pool_cuda(const hri_gpu_call *c) {
     const hri_gpu_grid grid = {.x = (uint32_t)x->dim[0],
                                .y = (uint32_t)hri_gpu_up(channels, 32 * (int64_t)pack),
                                .threads = THREADS};
-    snprintf(defines, sizeof defines, "-DELEM=%s -DPACK=%d -DKH=1 -DKW=1", hri_gpu_type(type),
-             pack);
+    snprintf(defines, sizeof defines, "-DELEM=%s -DPACK=%d -DKH=1 -DKW=1 -DSH=1 -DSW=1",
+             hri_gpu_type(type), pack);
     return hri_gpu_launch(c->gpu, &hri_cu_pool, defines, "global_avg_pool", &grid,
                           HRI_GPU_ARGS(&from, &to, &pixels, &channels));
 }

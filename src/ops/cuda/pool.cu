@@ -4,12 +4,14 @@
 // wide where the thread finds its pixel.  KH and KW are known to the compiler, which unrolls small windows and has all
 // loads of one under way at once.  No sum is added into from two sides.
 //
-// Defines: ELEM, PACK, KH, KW.
+// Defines: ELEM, PACK, KH, KW, SH, SW (window and stride).
 #ifndef ELEM
 #define ELEM float
 #define PACK 4
 #define KH 3
 #define KW 3
+#define SH 2
+#define SW 2
 #endif
 
 enum { THREADS = 256, SMALL = KH * KW <= 25 };
@@ -22,7 +24,7 @@ enum { THREADS = 256, SMALL = KH * KW <= 25 };
 // The geometry; ops/common/pool_cuda.c has the same struct.
 struct pool {
     hr_i32 h, w, channels, oh, ow; // input, output
-    hr_i32 sh, sw, ph, pw;
+    hr_i32 ph, pw;
     hr_i32 without_pad;
 };
 
@@ -55,10 +57,10 @@ HR_KERNEL __launch_bounds__(THREADS) max_pool(const ELEM *x, ELEM *y, hr_u8 *ind
     bool first = true;
     HR_UNROLL
     for (int a = 0; a < KH; a++) {
-        const hr_i32 h = i * p.sh - p.ph + a;
+        const hr_i32 h = i * SH - p.ph + a;
         HR_UNROLL
         for (int b = 0; b < KW; b++) {
-            const hr_i32 w = o.j * p.sw - p.pw + b;
+            const hr_i32 w = o.j * SW - p.pw + b;
             if (h >= 0 && h < p.h && w >= 0 && w < p.w) {
                 float v[PACK];
                 hr_load_pack<ELEM, PACK>(
@@ -97,10 +99,10 @@ HR_KERNEL __launch_bounds__(THREADS) avg_pool(const ELEM *x, ELEM *y, pool p) {
     }
     HR_UNROLL
     for (int a = 0; a < KH; a++) {
-        const hr_i32 h = i * p.sh - p.ph + a;
+        const hr_i32 h = i * SH - p.ph + a;
         HR_UNROLL
         for (int b = 0; b < KW; b++) {
-            const hr_i32 w = o.j * p.sw - p.pw + b;
+            const hr_i32 w = o.j * SW - p.pw + b;
             if (h >= 0 && h < p.h && w >= 0 && w < p.w) {
                 float v[PACK];
                 hr_load_pack<ELEM, PACK>(
@@ -136,8 +138,20 @@ HR_INLINE hr_i32 inside(hr_i32 o, hr_i32 kernel, hr_i32 stride, hr_i32 pad, hr_i
     return (end < size ? end : size) - (begin > 0 ? begin : 0);
 }
 
+// What one output gives to the place that is `code` in its window.
+template <bool MAX>
+HR_INLINE void add_share(float (&sum)[PACK], const hr_pack<ELEM, PACK> &dy,
+                         const hr_pack<hr_u8, PACK> &codes, int code, float share) {
+#pragma unroll
+    for (int k = 0; k < PACK; k++) {
+        const float v = hr_load(dy.at[k]);
+        sum[k] += !MAX ? v * share : codes.at[k] == code ? v : 0.0f;
+    }
+}
+
 template <bool MAX>
 HR_INLINE void pool_grad(const ELEM *dy, const hr_u8 *index, ELEM *dx, const pool &p) {
+    enum { DOWN = (KH + SH - 1) / SH, ACROSS = (KW + SW - 1) / SW, FEW = DOWN * ACROSS <= 9 };
     const hr_i32 n = (hr_i32)(blockIdx.x / p.h), h = (hr_i32)(blockIdx.x % p.h);
     place o;
     if (!find_place(p, p.w, &o)) {
@@ -149,28 +163,37 @@ HR_INLINE void pool_grad(const ELEM *dy, const hr_u8 *index, ELEM *dx, const poo
     for (int k = 0; k < PACK; k++) {
         sum[k] = 0.0f;
     }
-    owners(h, KH, p.sh, p.ph, p.oh, &i0, &i1);
-    owners(o.j, KW, p.sw, p.pw, p.ow, &j0, &j1);
-    for (hr_i32 i = i0; i < i1; i++) {
-        for (hr_i32 j = j0; j < j1; j++) {
-            const hr_i64 at = at_of((hr_i64)n * p.oh + i, p.ow, j, p.channels, o.c);
-            float v[PACK];
-            hr_load_pack<ELEM, PACK>(dy + at, v);
-            if (MAX) {
-                const hr_pack<hr_u8, PACK> codes = *(const hr_pack<hr_u8, PACK> *)(index + at);
-                const int code = (h - i * p.sh + p.ph) * KW + o.j - j * p.sw + p.pw;
+    owners(h, KH, SH, p.ph, p.oh, &i0, &i1);
+    owners(o.j, KW, SW, p.pw, p.ow, &j0, &j1);
+    const hr_i64 from = at_of((hr_i64)n * p.oh + i0, p.ow, j0, p.channels, o.c);
+    const int code0 = (h - i0 * SH + p.ph) * KW + o.j - j0 * SW + p.pw;
+    for (hr_i32 i = 0; i < i1 - i0; i += FEW ? DOWN : 1) {
+        for (hr_i32 j = 0; j < j1 - j0; j += FEW ? ACROSS : 1) {
+            enum { A = FEW ? DOWN : 1, B = FEW ? ACROSS : 1 };
+            hr_pack<ELEM, PACK> in[A * B];
+            hr_pack<hr_u8, PACK> codes[A * B];
 #pragma unroll
-                for (int k = 0; k < PACK; k++) {
-                    sum[k] += codes.at[k] == code ? v[k] : 0.0f;
+            for (int a = 0; a < A * B; a++) { // all loads are under way before the first is used
+                const hr_i64 at = from + ((hr_i64)(i + a / B) * p.ow + j + a % B) * p.channels;
+                if (i0 + i + a / B < i1 && j0 + j + a % B < j1) {
+                    in[a] = *(const hr_pack<ELEM, PACK> *)(dy + at);
+                    if (MAX) {
+                        codes[a] = *(const hr_pack<hr_u8, PACK> *)(index + at);
+                    }
                 }
-            } else {
-                const float share =
-                    1.0f / (float)(p.without_pad ? inside(i, KH, p.sh, p.ph, p.h) *
-                                                       inside(j, KW, p.sw, p.pw, p.w)
-                                                 : KH * KW);
+            }
 #pragma unroll
-                for (int k = 0; k < PACK; k++) {
-                    sum[k] += v[k] * share;
+            for (int a = 0; a < A * B; a++) {
+                const hr_i32 down = i0 + i + a / B, across = j0 + j + a % B;
+                if (down < i1 && across < j1) {
+                    const float share =
+                        MAX ? 0.0f
+                            : 1.0f / (float)(p.without_pad
+                                                 ? inside(down, KH, SH, p.ph, p.h) *
+                                                       inside(across, KW, SW, p.pw, p.w)
+                                                 : KH * KW);
+                    add_share<MAX>(sum, in[a], codes[a],
+                                   code0 - (i + a / B) * SH * KW - (j + a % B) * SW, share);
                 }
             }
         }
