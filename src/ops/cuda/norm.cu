@@ -125,6 +125,16 @@ HR_KERNEL __launch_bounds__(THREADS)
 
 #elif !GROUPED
 
+// own = before + own
+HR_INLINE void add_pack(float (&own)[PACK], const float *before) {
+    float v[PACK];
+    hr_load_pack<float, PACK>(before, v);
+#pragma unroll
+    for (int j = 0; j < PACK; j++) {
+        own[j] = v[j] + own[j];
+    }
+}
+
 // partial (gridDim.x, 2, width): sums of dy xhat and of dy over the rows of a block.
 // Rows of more than 24 words a thread leave registers for one block alone.
 HR_KERNEL __launch_bounds__(THREADS,
@@ -133,7 +143,7 @@ HR_KERNEL __launch_bounds__(THREADS,
                    const float *inv, ELEM *dx, const ELEM *other, ELEM *to, float *partial,
                    hr_i64 rows, hr_i32 width) {
     __shared__ float room[32];
-    __shared__ float all[2][ROW == 32 ? KEEP * 32 * PACK : 1];
+    __shared__ __align__(16) float all[2][ROW == 32 ? KEEP * 32 * PACK : PACK];
     const int lane = threadIdx.x % ROW, group = threadIdx.x / ROW;
     float dgamma[KEEP][PACK], dbeta[KEEP][PACK];
 #pragma unroll
@@ -209,20 +219,19 @@ HR_KERNEL __launch_bounds__(THREADS,
         if (group == turn) {
 #pragma unroll
             for (int k = 0; k < KEEP; k++) {
-#pragma unroll
-                for (int j = 0; j < PACK; j++) {
-                    const hr_i32 at = (lane + k * ROW) * PACK + j;
-                    if (at < width) {
-                        const int here = ROW == 32 ? at : 0;
-                        const float g = (turn > 0 ? all[0][here] : 0.0f) + dgamma[k][j];
-                        const float b = (turn > 0 ? all[1][here] : 0.0f) + dbeta[k][j];
-                        if (turn == GROUPS - 1) {
-                            sums[at] = g;
-                            sums[width + at] = b;
-                        } else {
-                            all[0][here] = g;
-                            all[1][here] = b;
-                        }
+                const hr_i32 at = (lane + k * ROW) * PACK;
+                if (at < width) {
+                    const int here = ROW == 32 ? at : 0;
+                    if (turn > 0) {
+                        add_pack(dgamma[k], &all[0][here]);
+                        add_pack(dbeta[k], &all[1][here]);
+                    }
+                    if (turn == GROUPS - 1) {
+                        hr_store_pack<float, PACK>(sums + at, dgamma[k]);
+                        hr_store_pack<float, PACK>(sums + width + at, dbeta[k]);
+                    } else {
+                        hr_store_pack<float, PACK>(&all[0][here], dgamma[k]);
+                        hr_store_pack<float, PACK>(&all[1][here], dbeta[k]);
                     }
                 }
             }
