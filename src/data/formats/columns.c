@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/visible.h"
 
 enum { ONEHOT_MOST = 256, SHOWN = 40, WEIGHT = INT32_MAX };
 
@@ -20,7 +21,8 @@ struct hri_columns_sums {
     char odd_text[SHOWN + 1];
     hri_strmap values; /* of a category */
     bool forced, as_ids, category, too_many;
-    bool text; /* nothing is learnt from it */
+    bool text;       /* nothing is learnt from it */
+    uint64_t commas; /* texts such as 0,5 */
 };
 
 /* ---- names ---- */
@@ -64,8 +66,16 @@ static hr_status no_column(const hri_columns_ask *ask, char *const *names, uint3
         used +=
             (size_t)snprintf(list + used, sizeof list - used, "%s%.60s", i ? ", " : "", names[i]);
     }
-    return hri_prose_set(why, HR_E_NOT_FOUND, "%s has no column \"%.*s\"%s; it has %s", ask->file,
-                         (int)(length < 60 ? length : 60), name, what, list);
+    const char *other = count == 1 ? strpbrk(names[0], ";\t|") : NULL;
+    char hint[80] = "";
+    if (other) {
+        snprintf(hint, sizeof hint, "; its columns seem to be separated otherwise, separator=%s",
+                 *other == '\t'  ? "tab"
+                 : *other == ';' ? ";"
+                                 : "\\|");
+    }
+    return hri_prose_set(why, HR_E_NOT_FOUND, "%s has no column \"%.*s\"%s; it has %s%s", ask->file,
+                         (int)(length < 60 ? length : 60), name, what, list, hint);
 }
 
 /* Gives the columns of a list their roles, from *role on. */
@@ -316,6 +326,17 @@ typedef struct looking {
     uint64_t number;
 } looking;
 
+/* 0,5 or -12,25: a number as some countries write it. */
+static bool has_decimal_comma(const char *value, size_t n) {
+    size_t commas = 0, digits = 0;
+    for (size_t i = 0; i < n; i++) {
+        commas += value[i] == ',';
+        digits += value[i] >= '0' && value[i] <= '9';
+    }
+    const bool sign = n && (*value == '-' || *value == '+');
+    return commas == 1 && digits + 1 + sign == n && digits > 1 && value[n - 1] != ',';
+}
+
 static hr_status look_at(void *user, int32_t role, char *value, size_t n, hri_prose *why) {
     looking *l = user;
     float weight;
@@ -334,6 +355,7 @@ static hr_status look_at(void *user, int32_t role, char *value, size_t n, hri_pr
     }
     const hri_cell_kind kind = hri_cell_read(value, n, &real, &whole);
     if (kind == HRI_CELL_TEXT) {
+        s->commas += has_decimal_comma(value, n);
         if (!s->texts++) {
             s->odd = l->number;
             snprintf(s->odd_text, sizeof s->odd_text, "%.*s", (int)(n < SHOWN ? n : SHOWN), value);
@@ -397,6 +419,13 @@ static hr_status settle_kind(const hri_columns_ask *ask, hri_columns_sums *s, bo
         return hri_prose_set(why, HR_E_FORMAT, "%s: column \"%s\" has no values", ask->file,
                              s->name);
     }
+    if (s->commas && s->commas >= s->texts - s->texts / 10 && !category) {
+        return hri_prose_set(why, HR_E_FORMAT,
+                             "%s, record %llu: \"%s\" in column \"%s\" has a decimal comma; write "
+                             "numbers with a point%s",
+                             ask->file, (unsigned long long)s->odd, s->odd_text, s->name,
+                             target ? "" : ", or name the column in categories=");
+    }
     if (!target && ask->no_missing && s->missing) {
         return hri_prose_set(why, HR_E_FORMAT,
                              "%s: %llu values of column \"%s\" are missing; missing=mean puts the "
@@ -457,6 +486,17 @@ static hr_status value_text(const char *value, size_t n, char *out, size_t size)
     return HR_OK;
 }
 
+bool hri_columns_is_utf8(const char *text) {
+    while (*text) {
+        const size_t n = hri_utf8_length(text);
+        if (!n) {
+            return false;
+        }
+        text += n;
+    }
+    return true;
+}
+
 static hr_status collect(void *user, int32_t role, char *value, size_t n, hri_prose *why) {
     looking *l = user;
     char text[HRI_TABULAR_TEXT + 1];
@@ -474,13 +514,20 @@ static hr_status collect(void *user, int32_t role, char *value, size_t n, hri_pr
     if (hri_strmap_get(&s->values, text, &there)) {
         return HR_OK;
     }
+    if (!hri_columns_is_utf8(text)) {
+        return hri_prose_set(
+            why, HR_E_FORMAT,
+            "%s, record %llu: \"%.40s\" in column \"%s\" is not UTF-8; convert the "
+            "file",
+            l->ask->file, (unsigned long long)l->number, text, s->name);
+    }
     s->too_many = s->values.map.count == HRI_TABULAR_VALUES;
     return s->too_many ? HR_OK : hri_strmap_put(&s->values, text, 0);
 }
 
 hr_status hri_columns_collect(hri_columns *c, const hri_columns_ask *ask, char *record,
-                              size_t length, char separator, hri_prose *why) {
-    looking l = {c, ask, 0};
+                              size_t length, char separator, uint64_t number, hri_prose *why) {
+    looking l = {c, ask, number};
     return each_cell(c, record, length, separator, collect, &l, why);
 }
 

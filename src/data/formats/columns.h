@@ -65,7 +65,7 @@ HR_MUST_CHECK hr_status hri_columns_look(hri_columns *c, const hri_columns_ask *
                                          hri_prose *why);
 HR_MUST_CHECK hr_status hri_columns_collect(hri_columns *c, const hri_columns_ask *ask,
                                             char *record, size_t length, char separator,
-                                            hri_prose *why);
+                                            uint64_t number, hri_prose *why);
 HR_MUST_CHECK hr_status hri_columns_kinds(hri_columns *c, const hri_columns_ask *ask,
                                           hri_prose *why);
 HR_MUST_CHECK hr_status hri_columns_settle(hri_columns *c, const hri_columns_ask *ask,
@@ -75,6 +75,8 @@ HR_MUST_CHECK hr_status hri_columns_row(const hri_columns *c, char *record, size
 /* The text, or the path of an image, in a record alone; false: the record has no such cell. */
 bool hri_columns_cell(const hri_columns *c, char *record, size_t length, char separator,
                       hri_columns_row_out *out);
+/* Names and values are kept in checkpoints, which are UTF-8. */
+bool hri_columns_is_utf8(const char *text);
 /* Several targets are 0 or 1, as far as they were looked at: labels that a sample has or has not. */
 bool hri_columns_has_flags(const hri_columns *c);
 /* A zeroed one is allowed. */

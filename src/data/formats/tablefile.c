@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/visible.h"
 
 static hr_status add_name(hri_tablefile *t, const char *value, size_t n) {
     char **grown = hri_realloc(t->names, (t->count + 1) * sizeof *grown);
@@ -25,6 +26,10 @@ static hr_status take_names(hri_tablefile *t, char *record, uint64_t length, hri
     char *p = record, *value;
     size_t n;
     hr_status status = HR_OK;
+    const char *file = t->records->files.files[0].path;
+    if (length >= 2 && (memcmp(record, "\xff\xfe", 2) == 0 || memcmp(record, "\xfe\xff", 2) == 0)) {
+        return hri_prose_set(why, HR_E_FORMAT, "%s is UTF-16; convert it to UTF-8", file);
+    }
     if (length >= 3 && memcmp(record, "\xef\xbb\xbf", 3) == 0) {
         p += 3; /* the mark that some programs put before UTF-8 */
     }
@@ -40,10 +45,15 @@ static hr_status take_names(hri_tablefile *t, char *record, uint64_t length, hri
             return hri_prose_set(why, HR_E_FORMAT,
                                  "%s: more than %d columns, or a longer name than "
                                  "%d bytes",
-                                 t->records->files.files[0].path, HRI_TABULAR_COLUMNS,
-                                 HRI_TABULAR_TEXT);
+                                 file, HRI_TABULAR_COLUMNS, HRI_TABULAR_TEXT);
         }
         status = add_name(t, value, n);
+        if (status == HR_OK && !hri_columns_is_utf8(t->names[t->count - 1])) {
+            return hri_prose_set(
+                why, HR_E_FORMAT,
+                "%s: the name of column %u, \"%s\", is not UTF-8; convert the file", file, t->count,
+                t->names[t->count - 1]);
+        }
     }
     return status;
 }
@@ -72,10 +82,10 @@ static hr_status pass_over(hri_tablefile *t, const hri_columns_ask *ask, enum pa
             return take_names(t, record, length, why);
         }
         if (status == HR_OK) {
-            status =
-                pass == PASS_LOOK
-                    ? hri_columns_look(&t->columns, ask, record, length, t->separator, number, why)
-                    : hri_columns_collect(&t->columns, ask, record, length, t->separator, why);
+            status = pass == PASS_LOOK ? hri_columns_look(&t->columns, ask, record, length,
+                                                          t->separator, number, why)
+                                       : hri_columns_collect(&t->columns, ask, record, length,
+                                                             t->separator, number, why);
         }
     }
     return status == HR_E_EOF ? HR_OK : status;

@@ -253,6 +253,12 @@ static void note_missing(hri_stage *s) {
     for (size_t i = 0; t && i < t->input_count + t->target_count; i++) {
         const bool target = i >= t->input_count;
         const hri_column *c = target ? &t->targets[i - t->input_count] : &t->inputs[i];
+        if (c->kind == HRI_COLUMN_CLASSES && c->value_count == 1) {
+            hri_pipeline_note(s->pipeline,
+                              "%s: column \"%s\" has the same value in all rows, so there is "
+                              "nothing to learn",
+                              w->records.files.files[0].path, c->name);
+        }
         if (c->missing) {
             hri_pipeline_note(s->pipeline, "%s: %llu values of column \"%s\" are missing and %s",
                               w->records.files.files[0].path, (unsigned long long)c->missing,

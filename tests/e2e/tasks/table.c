@@ -155,6 +155,19 @@ TEST_TIMEOUT(tasks, mistakes_of_data_are_named_with_file_and_place, 60) {
         {"a,b\n1,2\n3,4\n", "y=b", "need x=NAME+NAME, or x=*"},
         {"a,b\n1,2\n3,4\n", "x=a,y=b,header=off", "needs a header"},
         {"a,b,c\n1,u,2\n3,v,4\n", "x=a,y=b+c", "several columns of y must be numbers"},
+        {"a;b\n1;2\n3;4\n", "x=a,y=b",
+         "m.csv has no column \"b\"; it has a;b; its columns seem to be separated otherwise, "
+         "separator=;"},
+        {"a\tb\n1\t2\n3\t4\n", "x=a,y=b", "separator=tab"},
+        {"a;b\n0,5;2\n1,5;4\n", "separator=\\;,x=a,y=b",
+         "m.csv, record 1: \"0,5\" in column \"a\" has a decimal comma; write numbers with a "
+         "point"},
+        {"a,b\n1,Ulm\n2,K\xf6ln\n", "x=a,y=b",
+         "m.csv, record 2: \"K\\xf6ln\" in column \"b\" is not UTF-8; convert the file"},
+        {"a,b\xf6\n1,2\n", "x=a", "m.csv: the name of column 2, \"b\\xf6\", is not UTF-8"},
+        {"\xff\xfe"
+         "a,b\n1,2\n",
+         "x=a,y=b", "m.csv is UTF-16; convert it to UTF-8"},
     };
     begin();
     for (size_t i = 0; i < sizeof mistakes / sizeof mistakes[0]; i++) {
