@@ -134,6 +134,14 @@ class Options(unittest.TestCase):
         self.assertEqual(found, [(True, False), (True, True), (False, False)])
 
 
+    def test_budgets_that_are_none_are_sentences(self) -> None:
+        self.assertEqual((Settings({"budget": " 60 %"}).share, Settings({"budget": "2GiB"}).budget), (0.6, 2 << 30))
+        sizes = {"5GB": 5 * 10**9, "5G": 5 << 30, "1.5 KiB": 1536, "500 mb": 5 * 10**8, "64": 64, ".5MiB": 1 << 19, "9B": 9}
+        self.assertEqual({k: Settings({"budget": k}).budget for k in sizes}, sizes)
+        for wrong in ("1.2.3GiB", "0GiB", "abc%", "0%", "-5%", "nan%", "-5GiB", "six", 0, -1):
+            with self.subTest(budget=wrong), self.assertRaisesRegex(hr.UsageError, "budget="):
+                Settings({"budget": wrong})
+
     def test_inductor_has_less_to_spare_where_nothing_fits_otherwise(self) -> None:
         first, second = spares(4 << 30, 1 << 30)
         self.assertLess(second, first)

@@ -28,15 +28,31 @@ def to_bytes(given: Any, what: str = "budget") -> Optional[int]:
     """"6GiB", "500MB", 1000 as a number of bytes."""
     if given is None:
         return None
-    if isinstance(given, (int, float)) and not isinstance(given, bool):
-        return int(given)
-    import re
+    import ctypes as c
 
-    found = re.fullmatch(r"\s*([\d.]+)\s*([KMGT]?)(i?)B?\s*", str(given), re.IGNORECASE)
-    if not found:
+    from ..library import library
+
+    found = c.c_uint64()
+    if isinstance(given, (int, float)) and not isinstance(given, bool):
+        found.value = max(0, int(given))
+    elif str(given).strip().endswith("%") or library().hr_bytes_parse(str(given).strip().encode(), 0, c.byref(found)) != 0:
         raise UsageError(f"{what}={given!r} is not an amount of memory: \"6GiB\", \"800MiB\", a number of bytes")
-    base = 1024 if found[3] or found[2] else 1
-    return int(float(found[1]) * base ** " KMGT".index(found[2].upper() or " "))
+    if not found.value and what == "budget":
+        raise UsageError(f"{what}={given!r}: more than 0 bytes are needed")
+    return found.value
+
+
+def share_of(budget: Any) -> Optional[float]:
+    """"60%" as 0.6; None if it is no share."""
+    if not isinstance(budget, str) or not budget.strip().endswith("%"):
+        return None
+    try:
+        share = float(budget.strip()[:-1]) / 100
+    except ValueError:
+        share = 0.0
+    if not 0 < share < float("inf"):
+        raise UsageError(f"budget={budget!r} is not a share of unconstrained training: \"60%\"")
+    return share
 
 
 class Settings:
@@ -48,7 +64,7 @@ class Settings:
             if key not in OPTIONS:
                 raise UsageError(f"the backend headroom has no option {key!r}; there are {', '.join(OPTIONS)}")
         budget = given.get("budget")
-        self.share = float(budget.strip().rstrip("%")) / 100 if isinstance(budget, str) and budget.strip().endswith("%") else None
+        self.share = share_of(budget)
         self.budget = None if self.share is not None else to_bytes(budget)
         self.compiler = given.get("compiler", "eager")
         if self.compiler not in ("eager", "inductor"):
