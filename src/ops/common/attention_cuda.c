@@ -1,10 +1,10 @@
 /* Attention on a GPU: cuDNN's where it takes the call (device/gpu.h), else kernels of our own.
  *
- * Ours are src/ops/cuda/attention.cu on tensor cores for 2-byte types and depths of whole eights up to 128, and
+ * Ours are src/ops/cuda/attention.cu and attention_grad.cu on tensor cores for 2-byte types and depths of whole eights up to 128, and
  * src/ops/cuda/attention_plain.cu for the rest, up to a depth of 2,048.  Backward is three launches: delta, then dq by
  * tiles of queries, then dk and dv by tiles of keys.  Their work space is delta, (B, H, T) f32.
  *
- * With a mask, and without dropout, a Hopper has src/ops/cuda/attention_hopper.cu and attention_hopper_grad.cu instead of attention.cu.
+ * With a mask, and without dropout, a Hopper has src/ops/cuda/attention_hopper.cu and attention_hopper_grad.cu instead of those.
  *
  * A mask is looked at first (src/ops/cuda/attention_flags.cu): one byte for each 32 by 32 of it, in the work space, says whether
  * anything is seen and whether anything is added.  What the mask hides whole is neither fetched nor computed, and where it adds
@@ -17,6 +17,7 @@
 #include "ops/common/gpu.h"
 
 HRI_CU(attention);
+HRI_CU(attention_grad);
 HRI_CU(attention_plain);
 HRI_CU(attention_delta);
 HRI_CU(attention_hopper);
@@ -90,7 +91,7 @@ static void cut_tensor(cut *c, const hri_attention *a, int backward) {
     /* Two tiles of rows a warp where registers allow it: every fragment from shared memory is used twice. */
     const int mt = dp <= 64 ? 2 : 1, mg = mt, bk = 64, bg = 32;
     const int bq = 16 * mt * WARPS, bm = 16 * mg * WARPS;
-    c->source = &hri_cu_attention;
+    c->source = backward ? &hri_cu_attention_grad : &hri_cu_attention;
     c->query_rows = bq;
     c->grad_rows = bm;
     delta_of_eights(c, a);
@@ -99,8 +100,8 @@ static void cut_tensor(cut *c, const hri_attention *a, int backward) {
     c->queries_bytes = (uint32_t)((2 * bm + 4 * bg) * pitch * 2);
     c->keys_bytes = c->queries_bytes + (uint32_t)(4 * bg) * (uint32_t)sizeof(float);
     snprintf(c->defines, sizeof c->defines,
-             "-DELEM=%s -DDP=%d -DCAUSAL=%d -DMT=%d -DBK=%d -DMG=%d -DBG=%d -DBACKWARD=%d",
-             hri_gpu_type(a->type), dp, a->causal, mt, bk, mg, bg, backward);
+             "-DELEM=%s -DDP=%d -DCAUSAL=%d -DMT=%d -DBK=%d -DMG=%d -DBG=%d", hri_gpu_type(a->type),
+             dp, a->causal, mt, bk, mg, bg);
 }
 
 static void cut_plain(cut *c, const hri_attention *a, int backward) {
@@ -194,7 +195,7 @@ static void cut_mask(cut *c, const hri_attention *a, hr_addr mask) {
                        .pairs = a->keys % 2 == 0 && mask % 8 == 0};
 }
 
-/* Dropout has its draws in attention.cu alone, and what has no mask is no slower there. */
+/* Dropout has its draws in attention.cu and attention_grad.cu alone, and what has no mask is no slower there. */
 static int on_hopper(const hri_attention *a, hri_gpu *gpu) {
     return on_tensor_cores(a) && has_mask(a) && !(a->extra.drop > 0.0f) &&
            hri_gpu_warpgroup_shared(gpu) > 0;
