@@ -144,6 +144,17 @@ static hr_status weigh_samples(hr_predictor *i, hri_prose *why) {
     return hri_model_input_with(i->of.model, loss, &i->of.want, why);
 }
 
+/* What the columns of the data are.  For predictions targets may be anything, or not there. */
+static const hri_tabular *table_of(hr_predictor *i) {
+    const hri_tabular *t = i->of.checkpoint.about.table;
+    if (!t || !i->o.no_labels || !t->input_count) {
+        return t;
+    }
+    i->bare = *t; /* which outlives it */
+    i->bare.target_count = 0;
+    return &i->bare;
+}
+
 /* Without a budget of its own: four MiB, or what the pipeline says it cannot do without. */
 static hr_status open_supply(hr_predictor *i, const char *text, hri_prose *why) {
     hri_supply_options options = {
@@ -151,7 +162,7 @@ static hr_status open_supply(hr_predictor *i, const char *text, hri_prose *why) 
         .built = i->o.pipeline,
         .source = &i->source,
         .want = &i->of.want,
-        .table = i->of.checkpoint.about.table,
+        .table = table_of(i),
         .no_labels = i->o.no_labels,
         .until_bad = i->o.no_labels,
         .fills_up = i->o.no_labels, /* else the filling would be in the loss */
@@ -188,10 +199,10 @@ static hr_status open_data(hr_predictor *i, hri_why *why) {
     char text[HRI_SOURCE_TEXT + 1024];
     hri_prose prose = {0};
     hri_source_use use = {0};
-    hr_status status = i->o.pipeline
-                           ? hri_source_look_at(i->o.pipeline, &i->of.want, &i->source, &prose)
-                           : hri_source_look_with(i->o.data, &i->of.want,
-                                                  i->of.checkpoint.about.table, &i->source, &prose);
+    hr_status status =
+        i->o.pipeline
+            ? hri_source_look_at(i->o.pipeline, &i->of.want, &i->source, &prose)
+            : hri_source_look_with(i->o.data, &i->of.want, table_of(i), &i->source, &prose);
     if (status != HR_OK) {
         return failed(why, "data", status, &prose);
     }

@@ -36,6 +36,7 @@ struct hr_predictor {
     uint32_t label_room;
     hri_letters names;
     bool has_names, no_memory;
+    hri_tabular bare;     /* the table without its targets; see table_of */
     hri_metrics *metrics; /* of the last evaluation; NULL: none can be told */
     int64_t classes;      /* of its tables; 0: none */
     hri_wanted wanted;    /* metrics that were asked for by name */

@@ -175,7 +175,11 @@ static hri_target target_of(const hri_source *s) {
 
 hri_loss hri_source_loss(const hri_source *s, const hri_model_input *want) {
     const int of_classes = want->label_name[0] && want->label.type == HR_TYPE_I32;
-    const int row = want->label.shape.rank == 0; /* one class per sample */
+    const hr_shape *label = &s->label.meta.shape;
+    const int row =
+        want->label.shape.rank == 0 || /* one class per sample, or a text's own labels */
+        (hri_model_input_is_sequence(want) && label->rank == 1 &&
+         label->dim[0] != want->label.shape.dim[0]);
     return (hri_loss){.kind = !of_classes                            ? HRI_LOSS_MODEL
                               : s->target == HRI_TARGET_NUMBERS      ? HRI_LOSS_MSE
                               : s->target == HRI_TARGET_FLAGS && row ? HRI_LOSS_BCE

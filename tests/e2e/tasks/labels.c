@@ -40,7 +40,7 @@ static int count_right(const char *csv, int *rows) {
 TEST_TIMEOUT(tasks, labels_of_images_are_learnt_judged_and_predicted, 120) {
     int rows;
     make_shapes("lab", 400, 1);
-    make_shapes("new", 24, 2);
+    make_shapes("new", 48, 2);
     program_outcome o = run_well(SHAPES "--epochs 10 --metric f1:star,auc --out run");
     CHECK(strstr(program_text(&o, "model"), "classes=3"));
     program_end(&o);
@@ -48,7 +48,7 @@ TEST_TIMEOUT(tasks, labels_of_images_are_learnt_judged_and_predicted, 120) {
     CHECK_EQ(o.code, 0);
     printf("    f1 %.3f, auc %.3f on new images\n", program_number(&o, "metrics.f1"),
            program_number(&o, "metrics.auc"));
-    CHECK(program_number(&o, "metrics.f1") > 0.8);
+    CHECK(program_number(&o, "metrics.f1") > 0.7);
     CHECK(program_number(&o, "metrics.auc") > 0.9);
     program_end(&o);
     o = call("eval run --data csv:lab/labels.csv --split val");
@@ -58,8 +58,8 @@ TEST_TIMEOUT(tasks, labels_of_images_are_learnt_judged_and_predicted, 120) {
     o = call("predict run csv:new/labels.csv");
     CHECK_EQ(o.code, 0);
     CHECK(!strncmp(o.out, "path,circle,square,star\nimages/0000.jpg,", 40));
-    CHECK(count_right(o.out, &rows) > 60);
-    CHECK_EQ(rows, 24);
+    CHECK(count_right(o.out, &rows) > 108); /* of 144 */
+    CHECK_EQ(rows, 48);
     program_end(&o);
     o = call("predict run new/images --top 2");
     CHECK(!strncmp(o.out, "path,class,probability,class_2,probability_2\nnew/images/", 56));
@@ -116,6 +116,30 @@ TEST_TIMEOUT(tasks, labels_of_a_table_are_learnt_and_predicted_by_their_names, 6
     program_end(&o);
     o = call("eval numbers --data csv:w.csv --json");
     CHECK(program_number(&o, "metrics.rmse") > 0);
+    program_end(&o);
+}
+
+/* "Bonjour, now!": french and urgent. */
+TEST_TIMEOUT(tasks, labels_of_texts_are_learnt_and_predicted, 60) {
+    FILE *f = fopen(in("m.csv"), "w");
+    CHECK(f && fputs("body,urgent,french\n", f) >= 0);
+    for (int i = 0; i < 120; i++) {
+        fprintf(f, "\"%s, %s\",%d,%d\n", i % 2 ? "Bonjour" : "Hello", i % 3 ? "now!" : "later",
+                i % 3 > 0, i % 2);
+    }
+    CHECK(fclose(f) == 0);
+    program_outcome o = run_well("bert-nano:dropout=0 --data "
+                                 "csv:m.csv,text=body,y=urgent+french,length=24 --batch 20 "
+                                 "--epochs 12 --val-split 0.2 --optimizer adam --rate 0.003 "
+                                 "--seed 3 --out run");
+    CHECK(strstr(program_text(&o, "model"), "classes=2"));
+    program_end(&o);
+    o = call("eval run --data csv:m.csv --split val --json");
+    CHECK_EQ(o.code, 0);
+    CHECK(program_number(&o, "metrics.f1") > 0.95);
+    program_end(&o);
+    o = call("predict run m.csv");
+    CHECK(!strncmp(o.out, "path,urgent,french\n0,", 21));
     program_end(&o);
 }
 

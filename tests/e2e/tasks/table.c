@@ -131,6 +131,12 @@ TEST_TIMEOUT(tasks, classes_of_a_table_have_names_and_rare_ones_may_weigh_more, 
     CHECK(!strncmp(o.out, "id,class,probability,class_2,probability_2\nh0,", 46));
     CHECK(strstr(o.out, "big") && strstr(o.out, "small"));
     program_end(&o);
+    write_file("unlabelled.csv",
+               "area,rooms,city,price,id,kind\n50,2,Bonn,1,a,unknown\n60,2,Ulm,1,b,\n");
+    o = call("predict run unlabelled.csv"); /* what is asked for may be anything */
+    CHECK_EQ(o.code, 0);
+    CHECK(strstr(o.out, "\na,small,") || strstr(o.out, "\na,big,"));
+    program_end(&o);
     o = call("eval run --data csv:houses.csv --split val --json");
     CHECK(program_number(&o, "accuracy") > 0.95);
     program_end(&o);
