@@ -78,6 +78,7 @@ static const hri_case conv2d_cases[] = {
     {"3x3", "f32[2,6,5,4] f32[3,3,4,6]", "pad=1", .batched = 1},
     {"stride", "f32[2,9,8,3] f32[3,3,3,5]", "stride=2,pad=1"},
     {"stem", "f32[1,17,19,3] f32[7,7,3,4]", "stride=2,pad=3"},
+    {"stem, bf16", "bf16[2,17,19,3] bf16[7,7,3,64]", "stride=2,pad=3"},
     {"1x1 with stride", "f32[2,5,6,3] f32[1,1,3,4]", "stride=2"},
     {"stride above the window", "f32[1,9,9,2] f32[2,2,2,3]", "stride=3"},
     {"dilation", "f32[1,9,9,2] f32[3,3,2,3]", "dilation=2,pad=2"},

@@ -6,12 +6,15 @@
  *
  *   weights (O, KH, KW, C / groups)   the engine's own
  *
+ * and before that, where pictures have few channels, what is folded (gpu_fold.h).
+ *
  * Engines are found, chosen and kept as the algorithms of products are (gpu_matmul.c).  Engines that need far more than
  * the library's first guess are left out, because the plan has to hold the largest need until one is chosen. */
 #include <stdio.h>
 #include <string.h>
 #include "base/alloc.h"
 #include "device/cuda/gpu_dnn.h"
+#include "device/cuda/gpu_fold.h"
 #include "device/cuda/gpu_product.h"
 
 HRI_CU(turn);
@@ -125,17 +128,25 @@ static uint64_t weights_bytes(const hri_gpu_conv *x) {
 }
 
 static uint64_t dnn_workspace(const hri_gpu_conv *x, const hri_gpu_dnn_record *r, uint64_t limit) {
-    return weights_bytes(x) + hri_gpu_dnn_need(r, limit - weights_bytes(x));
+    const uint64_t weights = weights_bytes(x);
+    return weights + hri_gpu_dnn_need(r, limit > weights ? limit - weights : 0);
 }
 
 /* ---- which way ---- */
 
-/* PRODUCT for what is one, DNN where cuDNN takes it, OWN else; EITHER is a product that cuDNN takes too, not tried yet. */
-typedef enum way { OWN, PRODUCT, DNN, EITHER } way;
+/* PRODUCT for what is one, DNN where cuDNN takes it, OWN else; EITHER is a product that cuDNN takes too, not tried yet; FOLD by cuDNN
+ * over what is folded. */
+typedef enum way { OWN, PRODUCT, DNN, EITHER, FOLD } way;
 
-/* `key` gets the key of the convolution where there is a record. */
-static way way_of(hri_gpu *gpu, const hri_gpu_conv *x, char *key, hri_gpu_dnn_record **out) {
-    hri_gpu_dnn_record *r = record_of(gpu, x, key);
+/* `key` gets the key of the convolution where there is a record; `folded` is set with FOLD. */
+static way way_of(hri_gpu *gpu, const hri_gpu_conv *x, char *key, hri_gpu_dnn_record **out,
+                  hri_gpu_conv *folded) {
+    hri_gpu_dnn_record *r = hri_gpu_folds(x, folded) ? record_of(gpu, folded, key) : NULL;
+    if (r) {
+        *out = r;
+        return FOLD;
+    }
+    r = record_of(gpu, x, key);
     *out = r;
     if (!r || !is_product(x)) {
         return r ? DNN : is_product(x) ? PRODUCT : OWN;
@@ -147,7 +158,12 @@ static way way_of(hri_gpu *gpu, const hri_gpu_conv *x, char *key, hri_gpu_dnn_re
 uint64_t hri_gpu_conv_workspace(hri_gpu *gpu, const hri_gpu_conv *x, uint64_t limit) {
     char key[HRI_GPU_KEY];
     hri_gpu_dnn_record *r;
-    const way w = way_of(gpu, x, key, &r);
+    hri_gpu_conv folded;
+    const way w = way_of(gpu, x, key, &r, &folded);
+    if (w == FOLD) {
+        const uint64_t fold = hri_gpu_fold_bytes(&folded);
+        return fold + dnn_workspace(&folded, r, limit > fold ? limit - fold : 0);
+    }
     const int library = (w == DNN || w == EITHER) && weights_bytes(x) < limit;
     const uint64_t dnn = library ? dnn_workspace(x, r, limit) : 0;
     if (w == PRODUCT || w == EITHER) {
@@ -243,6 +259,21 @@ static hr_status run_dnn(hri_gpu *gpu, const hri_gpu_conv *x, hri_gpu_dnn_record
     return status;
 }
 
+/* The same over what is folded first; `y` is that convolution. */
+static hr_status run_folded(hri_gpu *gpu, const hri_gpu_conv *x, const hri_gpu_conv *y,
+                            hri_gpu_dnn_record *r, const char *key, hr_addr image, hr_addr weights,
+                            hr_addr result, hr_addr workspace, uint64_t workspace_bytes) {
+    const uint64_t fold = hri_gpu_fold_bytes(y);
+    hr_addr at[2];
+    if (workspace_bytes < fold) {
+        return HR_E_UNSUPPORTED;
+    }
+    const hr_status status = hri_gpu_fold(gpu, x, y, image, weights, workspace, at);
+    return status == HR_OK ? run_dnn(gpu, y, r, key, at[0], at[1], result, workspace + fold,
+                                     workspace_bytes - fold)
+                           : status;
+}
+
 typedef struct attempt {
     hri_gpu *gpu;
     const hri_gpu_conv *x;
@@ -300,13 +331,17 @@ hr_status hri_gpu_conv_run(hri_gpu *gpu, const hri_gpu_conv *x, hr_addr first, h
                  .result = result,
                  .workspace = workspace,
                  .workspace_bytes = workspace_bytes};
-    way w = way_of(gpu, x, key, &t.r);
+    hri_gpu_conv folded;
+    way w = way_of(gpu, x, key, &t.r, &folded);
     if (w == EITHER) {
         w = decide(&t);
     }
     hr_status status = HR_E_UNSUPPORTED;
     if (w == DNN) {
         status = run_library(&t);
+    } else if (w == FOLD) {
+        status = run_folded(gpu, x, &folded, t.r, key, first, second, result, workspace,
+                            workspace_bytes);
     }
     if (status == HR_E_UNSUPPORTED && is_product(x)) {
         status = run_product(&t);

@@ -1,0 +1,101 @@
+/* A convolution over what is folded is the convolution: the same sums, by our own kernels. */
+#include "kernel_rig.h"
+
+#include <string.h>
+
+#include "device/cuda/gpu_fold.h"
+#include "device/cuda/gpu_product.h"
+#include "graph/half.h"
+
+enum { X = 0, W = 128 << 10, ONE = 256 << 10, TWO = 384 << 10, WORK = 512 << 10, ALL = ROOM };
+
+typedef struct problem {
+    hr_type type;
+    int64_t n, h, w, c, o, k, pad;
+} problem;
+
+static hri_gpu_conv conv_of(const problem *p) {
+    return (hri_gpu_conv){.kind = HRI_GPU_CONV_FORWARD,
+                          .type = p->type,
+                          .w_type = p->type,
+                          .n = p->n,
+                          .h = p->h,
+                          .w = p->w,
+                          .c = p->c,
+                          .o = p->o,
+                          .p = (p->h + 2 * p->pad - p->k) / 2 + 1,
+                          .q = (p->w + 2 * p->pad - p->k) / 2 + 1,
+                          .kh = p->k,
+                          .kw = p->k,
+                          .stride_h = 2,
+                          .stride_w = 2,
+                          .pad_top = p->pad,
+                          .pad_left = p->pad,
+                          .pad_bottom = p->pad,
+                          .pad_right = p->pad,
+                          .dilation_h = 1,
+                          .dilation_w = 1,
+                          .groups = 1};
+}
+
+static void compare(bench *b, const problem *p) {
+    static unsigned char bytes[ALL];
+    const hri_gpu_conv x = conv_of(p);
+    hri_gpu_conv y;
+    uint64_t state = test_seed();
+    hr_addr at[2];
+    const hr_addr base = b->block.addr;
+    const int64_t images = x.n * x.h * x.w * x.c, results = x.n * x.p * x.q * x.o;
+    memset(bytes, 0xff, sizeof bytes);
+    for (int64_t i = 0; i < images + x.kh * x.kw * x.c * x.o;
+         i++) { /* small integers: exact sums */
+        const int64_t to = i < images ? X / 2 + i : W / 2 + i - images;
+        ((hri_bf16 *)bytes)[to] = hri_to_bf16((float)(int)(test_random(&state) % 3) - 1.0f);
+    }
+    CHECK(hri_gpu_folds(&x, &y));
+    CHECK_LE(hri_gpu_fold_bytes(&y), (uint64_t)(ALL - WORK) / 2);
+    bench_put(b, bytes, ALL);
+    CHECK_OK(hri_gpu_own_conv(b->gpu, &x, base + X, base + W, base + ONE, base + WORK, ALL - WORK));
+    CHECK_OK(hri_gpu_fold(b->gpu, &x, &y, base + X, base + W, base + WORK, at));
+    const uint64_t used = hri_gpu_fold_bytes(&y);
+    CHECK_OK(hri_gpu_own_conv(b->gpu, &y, at[0], at[1], base + TWO, base + WORK + used,
+                              ALL - WORK - used));
+    bench_get(b, bytes, ALL);
+    CHECK(!memcmp(bytes + ONE, bytes + TWO, (size_t)results * 2));
+    CHECK(results > 0);
+}
+
+TEST_TIMEOUT(fold, gives_the_sums_of_the_convolution, 300) {
+    static const problem problems[] = {
+        {HR_TYPE_BF16, 2, 17, 20, 3, 64, 7, 3},
+        {HR_TYPE_BF16, 1, 9, 8, 4, 64, 8, 2},
+        {HR_TYPE_BF16, 3, 12, 11, 3, 64, 7, 0},
+    };
+    bench b;
+    bench_open(&b);
+    bench_gpu(&b);
+    for (size_t i = 0; i < sizeof problems / sizeof problems[0]; i++) {
+        compare(&b, &problems[i]);
+    }
+    bench_close(&b);
+}
+
+TEST(fold, is_for_few_channels_and_stride_2) {
+    const problem stem = {HR_TYPE_BF16, 256, 224, 224, 3, 64, 7, 3};
+    hri_gpu_conv x = conv_of(&stem), y;
+    CHECK(hri_gpu_folds(&x, &y));
+    CHECK(y.h == 115 && y.w == 115 && y.c == 16 && y.kh == 4 && y.stride_h == 1 && !y.pad_top);
+    hri_gpu_conv other = x;
+    other.c = 5;
+    CHECK(!hri_gpu_folds(&other, &y));
+    other = x, other.kw = 3;
+    CHECK(!hri_gpu_folds(&other, &y));
+    other = x, other.stride_w = 1;
+    CHECK(!hri_gpu_folds(&other, &y));
+    other = x, other.kind = HRI_GPU_CONV_WEIGHT;
+    CHECK(!hri_gpu_folds(&other, &y));
+    other = x, other.type = HR_TYPE_F32;
+    CHECK(!hri_gpu_folds(&other, &y));
+    other = x, other.dilation_h = 2;
+    CHECK(!hri_gpu_folds(&other, &y));
+}
