@@ -137,22 +137,24 @@ static float soften(float *s, int64_t n, float scale, float *most, float *sum) {
         memset(s, 0, HRI_AT_K * sizeof *s);
         return 1.0f;
     }
+    const int64_t end = hri_at_up(n, HRI_LANES); /* behind it nothing is computed: it would be 0 */
     for (int64_t k = 0; k < n; k++) {
         s[k] *= scale;
     }
-    for (int64_t k = n; k < HRI_AT_K; k++) {
+    for (int64_t k = n; k < end; k++) {
         s[k] = -INFINITY;
     }
-    new_most = hri_block_max(s, HRI_AT_K, new_most);
+    new_most = hri_block_max(s, end, new_most);
     if (new_most == -INFINITY) { /* a mask hides all of them */
         memset(s, 0, HRI_AT_K * sizeof *s);
         return 1.0f;
     }
     const float keep = hri_exp(*most - new_most);
-    for (int64_t k = 0; k < HRI_AT_K; k++) {
+    for (int64_t k = 0; k < end; k++) {
         s[k] = hri_exp(s[k] - new_most);
     }
-    hri_lanes_add(lanes, s, HRI_AT_K);
+    memset(s + end, 0, (size_t)(HRI_AT_K - end) * sizeof *s);
+    hri_lanes_add(lanes, s, end);
     *sum = *sum * keep + hri_lanes_sum(lanes);
     *most = new_most;
     return keep;
@@ -166,8 +168,8 @@ static void add_keys(const hri_attention *a, const scratch *w, int64_t b, int64_
                 a->k.row, keys, d, w->k);
     hri_at_pack(HRI_AT_B, a->type, a->v.data, hri_at_first(a, &a->v, b, h / a->group, k0), a->v.row,
                 keys, d, w->v);
-    hri_at_product(hri_at_up(count, HRI_GEMM_MR), hri_at_up(keys, HRI_GEMM_NR), d, w->q, w->k, w->s,
-                   HRI_AT_K, 1);
+    hri_gemm_tile(hri_at_up(count, HRI_GEMM_MR), hri_at_up(keys, HRI_GEMM_NR), d, w->q, w->k, w->s,
+                  HRI_AT_K, 1);
     for (int64_t i = 0; i < count; i++) {
         float *s = w->s + i * HRI_AT_K, kept[HRI_AT_K];
         const int64_t seen = hri_at_seen(a, q0 + i, k0);
@@ -186,7 +188,7 @@ static void add_keys(const hri_attention *a, const scratch *w, int64_t b, int64_
         }
     }
     hri_at_pack(HRI_AT_A, HR_TYPE_F32, w->s, 0, HRI_AT_K, count, keys, w->p);
-    hri_at_product(hri_at_up(count, HRI_GEMM_MR), columns, keys, w->p, w->v, w->o, columns, 0);
+    hri_gemm_tile(hri_at_up(count, HRI_GEMM_MR), d, keys, w->p, w->v, w->o, columns, 0);
 }
 
 typedef struct task {

@@ -104,8 +104,8 @@ static void add_tile(const hri_attention *a, const scratch *w, int64_t b, int64_
     hri_at_pack(HRI_AT_A, a->type, a->d.data, o, a->d.row, queries, d, w->d);
     hri_at_pack(HRI_AT_B, a->type, a->q.data, q, a->q.row, queries, d, w->q_b);
     hri_at_pack(HRI_AT_B, a->type, a->d.data, o, a->d.row, queries, d, w->d_b);
-    hri_at_product(q_up, hri_at_up(keys, HRI_GEMM_NR), d, w->q, w->k_t, w->p, HRI_AT_K, 1);
-    hri_at_product(q_up, hri_at_up(keys, HRI_GEMM_NR), d, w->d, w->v_t, w->ds, HRI_AT_K, 1);
+    hri_gemm_tile(q_up, hri_at_up(keys, HRI_GEMM_NR), d, w->q, w->k_t, w->p, HRI_AT_K, 1);
+    hri_gemm_tile(q_up, hri_at_up(keys, HRI_GEMM_NR), d, w->d, w->v_t, w->ds, HRI_AT_K, 1);
     for (int64_t i = 0; i < queries && a->extra.on; i++) {
         differentiate_masked(a, b, h, q0 + i, k0, w->p + i * HRI_AT_K, w->ds + i * HRI_AT_K, lse[i],
                              w->delta[q0 + i]);
@@ -117,9 +117,9 @@ static void add_tile(const hri_attention *a, const scratch *w, int64_t b, int64_
     hri_at_pack(HRI_AT_A_T, HR_TYPE_F32, w->p, 0, HRI_AT_K, queries, keys, w->p_t);
     hri_at_pack(HRI_AT_A_T, HR_TYPE_F32, w->ds, 0, HRI_AT_K, queries, keys, w->ds_t);
     hri_at_pack(HRI_AT_A, HR_TYPE_F32, w->ds, 0, HRI_AT_K, queries, keys, w->ds_a);
-    hri_at_product(k_up, columns, queries, w->p_t, w->d_b, w->dv, columns, 0);
-    hri_at_product(k_up, columns, queries, w->ds_t, w->q_b, w->dk, columns, 0);
-    hri_at_product(q_up, columns, keys, w->ds_a, w->k, w->dq + q0 * columns, columns, 0);
+    hri_gemm_tile(k_up, d, queries, w->p_t, w->d_b, w->dv, columns, 0);
+    hri_gemm_tile(k_up, d, queries, w->ds_t, w->q_b, w->dk, columns, 0);
+    hri_gemm_tile(q_up, d, keys, w->ds_a, w->k, w->dq + q0 * columns, columns, 0);
 }
 
 static void put_rows(const hri_attention *a, const hri_attention_view *view, void *to, int64_t b,

@@ -53,16 +53,6 @@ static inline void hri_at_pack(hri_at_way way, hr_type type, const void *data, i
     }
 }
 
-/* c (m, n) = or += panels of A times panels of B, m and n whole panels. */
-static inline void hri_at_product(int64_t m, int64_t n, int64_t k, const float *a, const float *b,
-                                  float *c, int64_t ldc, int first) {
-    for (int64_t j = 0; j < n; j += HRI_GEMM_NR) {
-        for (int64_t i = 0; i < m; i += HRI_GEMM_MR) {
-            hri_gemm_kernel(k, a + i * k, b + j * k, c + i * ldc + j, ldc, first);
-        }
-    }
-}
-
 /* Scores of one row of a tile, times the scale, plus the mask. */
 static inline void hri_at_mask(const hri_attention *a, int64_t b, int64_t h, int64_t i, int64_t k0,
                                int64_t n, float *s) {

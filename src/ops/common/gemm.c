@@ -116,6 +116,12 @@ static void multiply(const hri_gemm_kernels *kernels, int64_t mc, int64_t nc, in
     }
 }
 
+void hri_gemm_tile(int64_t m, int64_t n, int64_t k, const float *a, const float *b, float *c,
+                   int64_t ldc, int first) {
+    const hri_gemm_kernels kernels = hri_gemm_kernels_pick();
+    multiply(&kernels, m, n, k, a, b, c, ldc, first);
+}
+
 /* Task: one tile of one part. */
 static void run_tile(void *arg, uint32_t number, uint32_t worker) {
     const job *w = arg;

@@ -55,8 +55,10 @@ void hri_pack_turn(hr_type type, const void *p, int64_t at, int64_t ld, int64_t 
 /* The same from eight rows of f32 anywhere. */
 void hri_pack_turn8(const float *const rows[HRI_GEMM_MR], int64_t kc, float *to);
 
-/* The kernel by itself, for ops with tiles of their own: c (MR, NR) = or += a panel of A times one of B. */
-void hri_gemm_kernel(int64_t kc, const float *a, const float *b, float *c, int64_t ldc, int first);
+/* Tiles by themselves, for ops that pack their own: c (m, n) = or += panels of A times panels of B.  Whole panels of c are
+ * written, but for columns beyond the next multiple of four, which may or may not be. */
+void hri_gemm_tile(int64_t m, int64_t n, int64_t k, const float *a, const float *b, float *c,
+                   int64_t ldc, int first);
 
 uint64_t hri_gemm_workspace(int64_t batch, int64_t m, int64_t n, int64_t k, uint32_t threads);
 void hri_gemm_run(const hri_gemm *g, hri_threads *threads, void *workspace);

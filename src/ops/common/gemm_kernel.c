@@ -133,7 +133,3 @@ hri_gemm_kernels hri_gemm_kernels_pick(void) {
 #endif
     return (hri_gemm_kernels){.one = kernel, .one_8 = kernel_8, .two_4 = kernel_4};
 }
-
-void hri_gemm_kernel(int64_t kc, const float *a, const float *b, float *c, int64_t ldc, int first) {
-    hri_gemm_kernels_pick().one(kc, a, b, c, ldc, first);
-}

@@ -26,11 +26,17 @@ static inline float hri_bits_float(uint32_t bits) {
     return x;
 }
 
-/* e^x = 2^n e^r with |r| <= log(2) / 2.  2^n is multiplied on in two halves, so that neither leaves the range. */
-__attribute__((always_inline)) static inline float hri_exp(float x) {
+/* The smaller of x and `most`, neither below 0, as integers: compilers make one instruction of it, where comparing numbers that
+ * may be NaN takes many.  What NaN becomes is put right at the end. */
+__attribute__((always_inline)) static inline float hri_at_most(float x, float most) {
+    const int32_t a = (int32_t)hri_float_bits(x), b = (int32_t)hri_float_bits(most);
+    return hri_bits_float((uint32_t)(a < b ? a : b));
+}
+
+/* e^x for x between -104 and 89: 2^n e^r with |r| <= log(2) / 2.  2^n is multiplied on in two halves, so that neither leaves
+ * the range. */
+__attribute__((always_inline)) static inline float hri_exp_within(float x) {
     const float magic = 0x1.8p23f; /* adding it rounds to a whole number, which the low bits show */
-    x = x > 89.0f ? 89.0f : x;
-    x = x < -104.0f ? -104.0f : x;
     const float shifted = x * 0x1.715476p0f + magic;
     const float n = shifted - magic;
     const float r = (x - n * 0x1.62e4p-1f) - n * 0x1.7f7d1cp-20f;
@@ -43,6 +49,14 @@ __attribute__((always_inline)) static inline float hri_exp(float x) {
     p = p * r + 0.5f;
     p = (p * r) * r + r + 1.0f;
     return p * hri_bits_float((first + 127u) << 23) * hri_bits_float((second + 127u) << 23);
+}
+
+__attribute__((always_inline)) static inline float hri_exp(float x) {
+    const uint32_t low =
+        0xc2d00000u; /* -104: of numbers below 0, the larger bits are further from it */
+    const uint32_t bits = hri_float_bits(hri_at_most(x, 89.0f));
+    const float y = hri_exp_within(hri_bits_float(bits < low ? bits : low));
+    return x == x ? y : x;
 }
 
 /* log x = e log 2 + log(1 + f) with 1 + f between the roots of 1/2 and 2. */
@@ -83,26 +97,21 @@ __attribute__((always_inline)) static inline float hri_tanh(float x) {
 /* Above 1, erf a = 1 - e^-q(a); from 4 on it is 1 in f32. */
 __attribute__((always_inline)) static inline float hri_erf(float x) {
     const float a = fabsf(x), u = x * x;
-    float p = 0x1.4a5690p-14f;
-    p = p * u - 0x1.a45088p-11f;
-    p = p * u + 0x1.541270p-8f;
-    p = p * u - 0x1.b7fabap-6f;
-    p = p * u + 0x1.ce2d10p-4f;
-    p = p * u - 0x1.81273ep-2f;
-    p = p * u + 0x1.06eba8p-3f;
+    /* Both polynomials in pairs: a chain of half the length, as most processors wait for one multiply-add after the other. */
+    const float u2 = u * u;
+    float p = (0x1.4a5690p-14f * u - 0x1.a45088p-11f) * u2 + (0x1.541270p-8f * u - 0x1.b7fabap-6f);
+    p = (p * u2 + (0x1.ce2d10p-4f * u - 0x1.81273ep-2f)) * u + 0x1.06eba8p-3f;
     const float near = p * x + x;
-    const float b = a > 4.0f ? 4.0f : a;
-    float q = -0x1.b77830p-20f;
-    q = q * b + 0x1.825ce4p-15f;
-    q = q * b - 0x1.38e5e6p-11f;
-    q = q * b + 0x1.37ecc6p-8f;
-    q = q * b - 0x1.b0e246p-6f;
-    q = q * b + 0x1.c2e356p-4f;
-    q = q * b + 0x1.437eb4p-1f;
-    q = q * b + 0x1.2156fap+0f;
-    q = q * b - 0x1.4fb068p-12f;
-    const float far = 1.0f - hri_exp(-q);
-    return a < 1.0f ? near : copysignf(far, x);
+    const float b = hri_at_most(a, 4.0f);
+    const float b2 = b * b, b4 = b2 * b2;
+    const float q0 =
+        (0x1.c2e356p-4f * b + 0x1.437eb4p-1f) * b2 + (0x1.2156fap+0f * b - 0x1.4fb068p-12f);
+    const float q1 =
+        (0x1.825ce4p-15f * b - 0x1.38e5e6p-11f) * b2 + (0x1.37ecc6p-8f * b - 0x1.b0e246p-6f);
+    const float q = (-0x1.b77830p-20f * b4 + q1) * b4 + q0;
+    const float far = copysignf(1.0f - hri_exp_within(-q), x);
+    const float y = a < 1.0f ? near : far;
+    return x == x ? y : x;
 }
 
 #ifdef _TGMATH_H
