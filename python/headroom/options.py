@@ -132,26 +132,45 @@ def resolve(model: Any, data: Optional[Data], loss: Any, given: dict[str, Any], 
     if is_torch(model):
         from .foreign import smoothing
 
+        example = torch_example(data)
+        if labels and len(example) > 1:
+            model, loss = with_loss(model, loss, len(example) - 1, real_labels(data))
+            example = example if own_labels(model, loss, len(example)) else example[:-1]
         if smoothing(loss):
             given.setdefault("smoothing", smoothing(loss))
-        example = torch_example(data)
-        model, loss = with_loss(model, loss, len(example) - 1) if labels and len(example) > 1 else (model, loss)
-        if labels and len(example) > 1 and not own_labels(model, loss, len(example)):
-            example = example[:-1]
         return make_model(model, loss=loss, example=example, custom_ops=bool(given.pop("custom_ops", False)))
+    if is_keras(model) and labels and real_labels(data):
+        from .foreign import compiled, loss_name
+
+        wanted = loss if loss is not None else compiled(model).get("loss")
+        if wanted is not None and loss_name(wanted) == "cross_entropy":
+            raise UsageError(f"{NO_CLASSES}; y.argmax(-1) makes class numbers of one-hot rows")
     return make_model(model, loss=loss)
 
 
-def with_loss(model: Any, loss: Any, count: int) -> tuple[Any, Any]:
-    """A loss without a counterpart, of torch.nn or a function of output and labels, becomes the end of the module."""
-    from .foreign import known_loss, means
+NO_CLASSES = "cross entropy takes class numbers, and the labels are real numbers"
 
-    if known_loss(loss) or not callable(loss):
+
+def real_labels(data: Optional[Data]) -> int:
+    """The dimensions of a batch of labels that are real numbers; 0: they are whole, or not known yet."""
+    found = data.example(1) if data is not None and data.text is None else None
+    return max(1, found[-1].ndim) if found and len(found) > 1 and found[-1].dtype.kind == "f" else 0
+
+
+def with_loss(model: Any, loss: Any, count: int, real: int = 0) -> tuple[Any, Any]:
+    """A loss without a counterpart, of torch.nn or a function of output and labels, becomes the end of the module; so does cross entropy
+    with a probability for each class as labels."""
+    from .foreign import known_loss, loss_name, means
+
+    soft = bool(real) and loss is not None and known_loss(loss) and loss_name(loss) == "cross_entropy"
+    if soft and real < 2:
+        raise UsageError(NO_CLASSES)
+    if not soft and (known_loss(loss) or not callable(loss)):
         return model, loss
-    from .torch.losses import joined
+    from .torch.losses import joined, probabilities
 
     means(loss)
-    return joined(model, loss, count), "own"
+    return joined(model, loss if callable(loss) else probabilities, count), "own"
 
 
 def own_labels(model: Any, loss: Any, count: int) -> bool:

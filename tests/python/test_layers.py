@@ -33,6 +33,12 @@ class Keras(unittest.TestCase):
         with self.assertRaises(hr.Refused):
             foreign.loss_name("huber")
 
+    def test_one_hot_rows_are_no_class_numbers(self) -> None:
+        model = keras.Sequential([keras.Input((5,)), keras.layers.Dense(3)])
+        x, y = np.zeros((32, 5), "float32"), np.eye(3, dtype="float32")[np.arange(32) % 3]
+        with self.assertRaisesRegex(hr.UsageError, "argmax"):
+            hr.fit(model, (x, y), batch=8, epochs=1, budget="8GiB", verbose=False, loss="sparse_categorical_crossentropy")
+
     def test_callbacks_of_keras(self) -> None:
         class Kept(keras.callbacks.Callback):
             def __init__(self) -> None:

@@ -118,6 +118,19 @@ class Losses(unittest.TestCase):
         mine = self.regress("own", Whole())
         self.assertLess(mine[-1], mine[0])
 
+    def test_cross_entropy_with_probabilities(self) -> None:
+        rng = np.random.default_rng(5)
+        x, y = rng.normal(size=(16, 4)).astype("float32"), rng.dirichlet([1, 1, 1], 16).astype("float32")
+        for loss in (torch.nn.CrossEntropyLoss(), "cross_entropy"):
+            torch.manual_seed(6)
+            module = torch.nn.Linear(4, 3)
+            theirs = torch.nn.CrossEntropyLoss() if isinstance(loss, str) else loss
+            value = theirs(module(torch.from_numpy(x)), torch.from_numpy(y))
+            with hr.session(module, (x, y), batch=16, budget=BUDGET, loss=loss, optimizer="sgd", rate=0.1) as s:
+                self.assertAlmostEqual(float(s.step(x, y)), float(value), places=4)
+        with self.assertRaisesRegex(hr.UsageError, "class numbers"):
+            hr.fit(module, (x, y[:, 0]), batch=16, epochs=1, budget=BUDGET, verbose=False, loss=torch.nn.CrossEntropyLoss())
+
     def test_inputs_in_a_tuple_of_their_own(self) -> None:
         class Two(torch.nn.Module):
             def __init__(self) -> None:

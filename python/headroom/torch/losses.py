@@ -18,6 +18,11 @@ def takes(module: torch.nn.Module, count: int) -> bool:
     return many or len(inputs_of(module)) >= count
 
 
+def probabilities(output: torch.Tensor, label: torch.Tensor) -> torch.Tensor:
+    """Cross entropy with a probability for each class."""
+    return torch.nn.functional.cross_entropy(output, label)
+
+
 def joined(module: torch.nn.Module, loss: Callable[..., Any], count: int) -> torch.nn.Module:
     """A module of `count` inputs and labels that returns (loss, output).  It shares all that the given one has, names included, so that
     what is trained is in that one."""
