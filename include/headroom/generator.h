@@ -27,9 +27,10 @@ typedef struct hr_generator hr_generator;
 typedef struct hr_generate_options {
     size_t size;
     const char *checkpoint; /* a file, or the folder of a run */
-    const char *tokenizer;  /* tokenizer.json, merges.txt or their folder; NULL: tokens are bytes */
-    const char *device;     /* NULL: "host" */
-    const char *budget;     /* as in hr_job_options */
+    const char
+        *tokenizer; /* tokenizer.json, merges.txt, vocab.txt or a folder; NULL: tokens are bytes */
+    const char *device; /* NULL: "host" */
+    const char *budget; /* as in hr_job_options */
     hr_budget *ledger;
     uint64_t wait_ms;
     uint64_t threads;   /* 0: one per core */

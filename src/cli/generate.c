@@ -28,7 +28,7 @@ static const hri_field fields[] = {
      HRI_FIELD_DOUBLE, "1", .min = 0, .max = 1, .metavar = "P"},
     {"seed", "random seed of the choice", AT(seed), HRI_FIELD_INT, "0", .min = 0, .max = 1e15,
      .metavar = "N"},
-    {"tokenizer", "tokenizer.json, merges.txt or their folder; default: tokens are bytes",
+    {"tokenizer", "tokenizer.json, merges.txt, vocab.txt or a folder; default: tokens are bytes",
      AT(tokenizer), HRI_FIELD_STRING, NULL, .metavar = "FILE"},
     {"model", "model that --weights belong to, instead of a checkpoint", AT(model),
      HRI_FIELD_STRING, NULL, .metavar = "MODEL"},

@@ -14,7 +14,7 @@ typedef struct tokenize_options {
 #define AT(MEMBER) offsetof(tokenize_options, MEMBER)
 static const hri_field fields[] = {
     {"out", "file to write", AT(out), HRI_FIELD_STRING, NULL, .metavar = "FILE"},
-    {"tokenizer", "tokenizer.json, merges.txt or their folder; default: tokens are bytes",
+    {"tokenizer", "tokenizer.json, merges.txt, vocab.txt or a folder; default: tokens are bytes",
      AT(tokenizer), HRI_FIELD_STRING, NULL, .metavar = "FILE"},
     {"decode", "turn tokens back into text", AT(decode), HRI_FIELD_BOOL, .value = NULL},
     {"train", "make a tokenizer of this many tokens from the texts instead", AT(train),

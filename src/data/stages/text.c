@@ -23,7 +23,7 @@ static const hri_field fields[] = {
     {"path", "files, or folders of them", offsetof(options, windows.path), HRI_FIELD_LIST,
      .metavar = "FILE"},
     HRI_WINDOWS_CUT,
-    {"tokenizer", "tokenizer.json, merges.txt or their folder; default: tokens are bytes",
+    {"tokenizer", "tokenizer.json, merges.txt, vocab.txt or a folder; default: tokens are bytes",
      offsetof(options, tokenizer), HRI_FIELD_STRING, .metavar = "FILE"},
     {"cache", "directory for the tokens; default: tokens in the cache directory",
      offsetof(options, cache), HRI_FIELD_STRING, .metavar = "DIR"},
