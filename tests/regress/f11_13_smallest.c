@@ -19,7 +19,7 @@ static uint64_t smallest(const char *what, uint64_t budget) {
 }
 
 static void check_above(const char *what) {
-    const uint64_t least = smallest(what, 1 << 18);
+    const uint64_t least = smallest(what, 1 << 16);
     static const unsigned percents[] = {100, 101, 110, 130};
     for (size_t i = 0; i < sizeof percents / sizeof percents[0]; i++) {
         program_outcome o = plan(what, least / 100 * percents[i] + least % 100);
