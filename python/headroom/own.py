@@ -150,6 +150,7 @@ def say(what: dict[str, Any]) -> None:
 def child() -> None:
     from .options import Job
 
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # who runs in the background has it ignored, and so would this
     words = json.loads(sys.stdin.read())
     listener = Listener([lambda e: say({"kind": e.kind, "text": e.text, "numbers": e.numbers})])
     connection, lock = socket.socket(fileno=words["socket"]), threading.Lock()

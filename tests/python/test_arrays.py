@@ -13,6 +13,10 @@ import headroom as hr
 BUDGET = "8GiB"  # of the whole process, which may have imported PyTorch (3.4 GiB of code); what is planned is far below
 
 
+def setUpModule() -> None:
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # in the background it may be ignored
+
+
 def net(g: hr.Graph, batch: int, training: bool) -> None:
     x, y = g.input("x", (batch, 20)), g.input("y", (batch,), "i32")
     h = g.relu(x @ g.param("w", (20, 32), std=0.2) + g.param("b", (32,)))
@@ -438,6 +442,12 @@ class Apart(unittest.TestCase):
         h = fit((x, y), epochs=900, process="own", callbacks=[lambda e: e.kind != "step" or e.step < 20])
         self.assertEqual(h.end, "cancelled")
         self.assertLess(h.epochs, 900)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # as for a program behind nohup: the stop of a callback comes through
+        try:
+            h = fit((x, y), epochs=900, process="own", callbacks=[lambda e: e.kind != "step" or e.step < 20])
+        finally:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+        self.assertEqual(h.end, "cancelled")
 
     def test_it_asks_this_one_for_samples(self) -> None:
         x, y = points()
