@@ -69,10 +69,10 @@ static hr_status no_column(const hri_columns_ask *ask, char *const *names, uint3
     const char *other = count == 1 ? strpbrk(names[0], ";\t|") : NULL;
     char hint[80] = "";
     if (other) {
-        snprintf(hint, sizeof hint, "; its columns seem to be separated otherwise, separator=%s",
-                 *other == '\t'  ? "tab"
-                 : *other == ';' ? ";"
-                                 : "\\|");
+        snprintf(hint, sizeof hint, "; to split it at %s",
+                 *other == '\t'  ? "tabs, add separator=tab"
+                 : *other == ';' ? "semicolons, add separator=;"
+                                 : "bars, add separator=\\|");
     }
     return hri_prose_set(why, HR_E_NOT_FOUND, "%s has no column \"%.*s\"%s; it has %s%s", ask->file,
                          (int)(length < 60 ? length : 60), name, what, list, hint);

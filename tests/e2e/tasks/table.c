@@ -162,7 +162,7 @@ TEST_TIMEOUT(tasks, mistakes_of_data_are_named_with_file_and_place, 60) {
         {"a,b\n1,2\n3,4\n", "x=a,y=b,header=off", "needs a header"},
         {"a,b,c\n1,u,2\n3,v,4\n", "x=a,y=b+c", "several columns of y must be numbers"},
         {"a;b\n1;2\n3;4\n", "x=a,y=b",
-         "m.csv has no column \"b\"; it has a;b; its columns seem to be separated otherwise, "
+         "m.csv has no column \"b\"; it has a;b; to split it at semicolons, add "
          "separator=;"},
         {"a\tb\n1\t2\n3\t4\n", "x=a,y=b", "separator=tab"},
         {"a;b\n0,5;2\n1,5;4\n", "separator=\\;,x=a,y=b",
