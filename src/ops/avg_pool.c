@@ -107,6 +107,7 @@ static const hri_case avg_pool_cases[] = {
     {"one place", "f32[3,4,4,1]", "kernel=1"},
     {"no samples", "f32[0,4,4,3]", "kernel=2"},
     {"bf16", "bf16[2,9,9,7]", "kernel=3,stride=2,pad=1"},
+    {"a long row", "f32[1,1,262149,1]", "kernel=1x3,pad=0x1", .flags = HRI_CASE_NO_GRAD},
     {"f16", "f16[2,9,9,7]", "kernel=3,stride=2,pad=1"},
     {"ceil", "f32[2,6,7,5]", "kernel=3,stride=2,pad=0x0x1x1,without-pad=true"},
     {"padded on four sides", "f32[1,5,6,3]", "kernel=3x2,stride=2x1,pad=0x1x2x0"},

@@ -113,6 +113,8 @@ static const hri_case max_pool_grad_cases[] = {
     {"two by two, odd", "f32[2,3,4,6] u8[2,3,4,6]", "kernel=2,height=7,width=9", .ids = 4},
     {"no samples", "f32[0,2,2,3] u8[0,2,2,3]", "kernel=2,height=4,width=4", .ids = 4},
     {"bf16", "bf16[2,5,5,7] u8[2,5,5,7]", "kernel=3,stride=2,pad=1,height=9,width=9", .ids = 9},
+    {"a long row", "f32[1,1,131074,1] u8[1,1,131074,1]",
+     "kernel=1x2,stride=1x2,height=1,width=262149", .ids = 2},
     {"f16", "f16[2,5,5,7] u8[2,5,5,7]", "kernel=3,stride=2,pad=1,height=9,width=9", .ids = 9},
     {"another height", "f32[2,5,5,7] u8[2,5,5,7]", "kernel=3,stride=2,pad=1,height=12,width=9",
      .flags = HRI_CASE_BAD},

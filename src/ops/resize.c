@@ -109,6 +109,8 @@ static const hri_case resize_cases[] = {
     {"no samples", "f32[0,2,2,3]", "height=3,width=3"},
     {"no channels", "f32[1,2,2,0]", "height=3,width=3"},
     {"bf16", "bf16[2,3,5,7]", "height=5,width=7,mode=bilinear"},
+    {"a long row", "f32[1,1,3,1]", "height=1,width=262149,mode=bilinear",
+     .flags = HRI_CASE_NO_GRAD},
     {"f16", "f16[2,3,5,7]", "height=5,width=7"},
     {"no size", "f32[2,3,5,7]", .flags = HRI_CASE_BAD},
     {NULL, NULL},

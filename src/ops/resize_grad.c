@@ -84,6 +84,7 @@ static const hri_case resize_grad_cases[] = {
     {"one pixel", "f32[2,3,2,300]", "height=1,width=1,mode=bilinear"},
     {"no samples", "f32[0,3,3,3]", "height=2,width=2"},
     {"bf16", "bf16[2,5,7,7]", "height=3,width=5,mode=bilinear"},
+    {"a long row", "f32[1,1,3,1]", "height=1,width=262149,mode=bilinear"},
     {"f16", "f16[2,5,7,7]", "height=3,width=5"},
     {"no size", "f32[2,3,5,7]", .flags = HRI_CASE_BAD},
     {NULL, NULL},

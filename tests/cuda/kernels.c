@@ -75,6 +75,29 @@ TEST(kernels, an_index_outside_shared_memory_is_a_lost_device) {
                       " x[threadIdx.x] = room[n - 1 - threadIdx.x]; }");
 }
 
+static hr_status launch_with_shared(uint32_t bytes) {
+    bench b;
+    int32_t n = 1;
+    bench_open(&b);
+    bench_gpu(&b);
+    const hr_status status =
+        hri_gpu_launch_text(b.gpu, "test", KERNEL "{ x[threadIdx.x] = (float)n; }", 0, "k",
+                            &(hri_gpu_grid){.x = 1, .threads = 32, .shared_bytes = bytes},
+                            HRI_GPU_ARGS(&b.block.addr, &n));
+    CHECK_OK(hr_queue_sync(b.queue));
+    bench_close(&b);
+    return status;
+}
+
+TEST(kernels, shared_memory_that_a_text_declares_counts_beside_what_a_launch_asks_for) {
+    need_fake();
+    knob("FAKECUDA_SHARED", "8KiB");
+    CHECK_OK(launch_with_shared(40 << 10));
+    CHECK_OK(launch_with_shared(44 << 10)); /* 52 KiB together: asked for */
+    CHECK_OK(launch_with_shared(219 << 10));
+    CHECK_EQ(launch_with_shared(220 << 10), HR_E_UNSUPPORTED); /* 228 of 227 KiB */
+}
+
 TEST(kernels, a_text_that_does_not_compile_is_told_with_its_line) {
     bench b;
     bench_open(&b);

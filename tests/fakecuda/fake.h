@@ -11,6 +11,7 @@
  *   FAKECUDA_CONTEXT    what a context takes of them; default 64MiB
  *   FAKECUDA_STACK      what the stacks of kernels take more, while their limit is the usual 1,024 bytes; default 0
  *   FAKECUDA_LOCAL      bytes of stack that every kernel says it needs; default 0
+ *   FAKECUDA_SHARED     bytes of shared memory that every kernel says it declares; default 0
  *   FAKECUDA_LAZY       what a context takes more at its first fill; default 2MiB
  *   FAKECUDA_FAIL       "cuMemCreate:17" fails the 17th call once, "cuMemCreate:17+" from there on, "cuInit:1=803"
  *                       with that error; several with commas between
@@ -60,7 +61,7 @@ typedef struct fake_slot {
 
 typedef struct fake_state {
     uint64_t magic;
-    uint64_t devices, context_bytes, stack_bytes, local_bytes, lazy_bytes, drain_ms;
+    uint64_t devices, context_bytes, stack_bytes, local_bytes, shared_bytes, lazy_bytes, drain_ms;
     uint64_t capacity[FAKE_DEVICES];
     uint64_t peak[FAKE_DEVICES];
     uint64_t refused[FAKE_DEVICES];      /* how often there was not enough */
@@ -89,6 +90,7 @@ uint64_t fake_state_devices(void);
 uint64_t fake_state_context_bytes(void);
 uint64_t fake_state_stack_bytes(void);
 uint64_t fake_state_local_bytes(void);
+uint64_t fake_state_shared_bytes(void);
 uint64_t fake_state_lazy_bytes(void);
 /* Copies (pid, bytes) of the processes on a device; returns how many there are. */
 unsigned fake_state_processes(int device, int64_t *pids, uint64_t *bytes, unsigned room);

@@ -13,15 +13,15 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { MOST_ARGUMENTS = 128 };
+enum { MOST_ARGUMENTS = 128, SHARED_WITHOUT_ASKING = 48 << 10 };
 
 struct CUfunc_st {
     char *name;
     CUmodule module;
     void (*run)(void **arguments);
     unsigned count, sizes[MOST_ARGUMENTS];
-    int shared_max;
-    int loaded; /* by cuFuncLoad */
+    int shared_max; /* of what a launch asks for, beside what the text declares */
+    int loaded;     /* by cuFuncLoad */
     struct CUfunc_st *next;
 };
 
@@ -310,7 +310,8 @@ CUresult fake_cuModuleGetFunction(CUfunction *function, CUmodule module, const c
             f->name = strdup(name);
             f->module = module;
             f->count = sizes ? sizes(f->sizes) : 0;
-            f->shared_max = 48 << 10;
+            const uint64_t fixed = fake_state_shared_bytes();
+            f->shared_max = fixed < SHARED_WITHOUT_ASKING ? SHARED_WITHOUT_ASKING - (int)fixed : 0;
             f->next = module->functions;
             module->functions = f;
             *function = f;
@@ -360,11 +361,13 @@ CUresult fake_cuFuncGetAttribute(int *value, CUfunction_attribute attribute, CUf
     if (result == CUDA_SUCCESS && !known_function(function)) {
         result = CUDA_ERROR_INVALID_HANDLE;
     } else if (result == CUDA_SUCCESS &&
-               (!value || attribute != CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES)) {
+               (!value || (attribute != CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES &&
+                           attribute != CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES))) {
         result = CUDA_ERROR_INVALID_VALUE;
     }
     if (result == CUDA_SUCCESS) {
-        *value = (int)fake_state_local_bytes();
+        *value = (int)(attribute == CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES ? fake_state_shared_bytes()
+                                                                        : fake_state_local_bytes());
     }
     pthread_mutex_unlock(&fake_lock);
     return result;
@@ -378,7 +381,7 @@ CUresult fake_cuFuncSetAttribute(CUfunction function, CUfunction_attribute attri
         result = CUDA_ERROR_INVALID_HANDLE;
     } else if (result == CUDA_SUCCESS &&
                (attribute != CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES || value < 0 ||
-                value > FAKE_SHARED_MAX)) {
+                (uint64_t)value + fake_state_shared_bytes() > FAKE_SHARED_MAX)) {
         result = CUDA_ERROR_INVALID_VALUE;
     }
     if (result == CUDA_SUCCESS) {

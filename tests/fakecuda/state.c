@@ -109,6 +109,7 @@ static void set_up(void) {
     fresh.context_bytes = fake_env_bytes("FAKECUDA_CONTEXT", 64 << 20);
     fresh.stack_bytes = fake_env_bytes("FAKECUDA_STACK", 0);
     fresh.local_bytes = fake_env_bytes("FAKECUDA_LOCAL", 0);
+    fresh.shared_bytes = fake_env_bytes("FAKECUDA_SHARED", 0);
     fresh.drain_ms = fake_env_bytes("FAKECUDA_DRAIN_MS", 0);
     fresh.lazy_bytes = fake_env_bytes("FAKECUDA_LAZY", 2 << 20);
     const char *list = getenv("FAKECUDA_CAPACITY");
@@ -307,6 +308,10 @@ uint64_t fake_state_stack_bytes(void) {
 }
 uint64_t fake_state_local_bytes(void) {
     return state->local_bytes;
+}
+
+uint64_t fake_state_shared_bytes(void) {
+    return state->shared_bytes;
 }
 uint64_t fake_state_lazy_bytes(void) {
     return state->lazy_bytes;

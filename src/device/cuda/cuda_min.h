@@ -80,6 +80,7 @@ typedef enum CUdevice_P2PAttribute_enum {
 
 typedef enum CUlimit { CU_LIMIT_STACK_SIZE = 0 } CUlimit;
 typedef enum CUfunction_attribute {
+    CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES = 1,
     CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES = 3,
     CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES = 8
 } CUfunction_attribute;

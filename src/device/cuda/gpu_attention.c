@@ -259,7 +259,7 @@ static hri_gpu_dnn_record *record_of(hri_gpu *gpu, const hri_gpu_attention *x, c
 }
 
 static uint64_t sums_bytes(const hri_gpu_attention *x) {
-    return x->backward ? hri_gpu_up((uint64_t)(x->b * x->heads * x->t) * sizeof(float)) : 0;
+    return x->backward ? hri_gpu_aligned((uint64_t)(x->b * x->heads * x->t) * sizeof(float)) : 0;
 }
 
 hr_status hri_gpu_attention_workspace(hri_gpu *gpu, const hri_gpu_attention *x, uint64_t *out) {

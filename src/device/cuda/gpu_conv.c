@@ -123,8 +123,8 @@ static hri_gpu_dnn_record *record_of(hri_gpu *gpu, const hri_gpu_conv *x, char *
 }
 
 static uint64_t weights_bytes(const hri_gpu_conv *x) {
-    return hri_gpu_up((uint64_t)(x->o * x->kh * x->kw * (x->c / x->groups)) *
-                      hr_type_bytes(x->type));
+    return hri_gpu_aligned((uint64_t)(x->o * x->kh * x->kw * (x->c / x->groups)) *
+                           hr_type_bytes(x->type));
 }
 
 static uint64_t dnn_workspace(const hri_gpu_conv *x, const hri_gpu_dnn_record *r, uint64_t limit) {

@@ -9,11 +9,11 @@ HRI_CU(fold);
 enum { THREADS = 256, LEAST = 3, MOST = 4, WINDOW = 7, ENGINE = 32 << 20 };
 
 static uint64_t image_bytes(const hri_gpu_conv *y) {
-    return hri_gpu_up((uint64_t)(y->n * y->h * y->w * y->c) * hr_type_bytes(y->type));
+    return hri_gpu_aligned((uint64_t)(y->n * y->h * y->w * y->c) * hr_type_bytes(y->type));
 }
 
 static uint64_t weights_bytes(const hri_gpu_conv *y) {
-    return hri_gpu_up((uint64_t)(y->kh * y->kw * y->c * y->o) * hr_type_bytes(y->type));
+    return hri_gpu_aligned((uint64_t)(y->kh * y->kw * y->c * y->o) * hr_type_bytes(y->type));
 }
 
 /* Where it was seen to be faster, and nowhere else. */

@@ -218,6 +218,17 @@ static hr_status find_module(hri_gpu *gpu, const hri_gpu_source *source, const c
     return HR_OK;
 }
 
+/* 0 where the driver is too old to say. */
+static uint32_t fixed_shared(const hri_cuda_driver *cu, CUfunction function) {
+    int bytes = 0;
+    return cu->cuFuncGetAttribute &&
+                   cu->cuFuncGetAttribute(&bytes, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, function) ==
+                       CUDA_SUCCESS &&
+                   bytes > 0
+               ? (uint32_t)bytes
+               : 0;
+}
+
 static hr_status find_function(hri_gpu *gpu, hri_gpu_module *module, const char *name,
                                hri_gpu_function **out) {
     for (size_t i = 0; i < module->functions.count; i++) {
@@ -236,6 +247,7 @@ static hr_status find_function(hri_gpu *gpu, hri_gpu_module *module, const char 
     hr_status status = hri_gpu_check(gpu, "cuModuleGetFunction", result);
     if (status == HR_OK) {
         hri_cuda_stack_for(gpu->dev, f.function);
+        f.fixed_bytes = fixed_shared(gpu->cu, f.function);
         status = hri_gpu_functions_push(&module->functions, f);
     } else {
         hri_gpu_fail(gpu, status, "no kernel %s", name);
@@ -250,15 +262,17 @@ static hr_status find_function(hri_gpu *gpu, hri_gpu_module *module, const char 
 
 /* ---- launches ---- */
 
+/* What a kernel declares counts, too; only the rest can be asked for. */
 static hr_status allow_shared(hri_gpu *gpu, hri_gpu_function *f, uint32_t bytes) {
-    if (bytes <= SHARED_WITHOUT_ASKING || bytes <= f->shared_bytes) {
+    const uint32_t all = f->fixed_bytes + bytes;
+    if (all <= SHARED_WITHOUT_ASKING || bytes <= f->shared_bytes) {
         return HR_OK;
     }
-    if (bytes > (uint32_t)gpu->shared_max) {
+    if (all > (uint32_t)gpu->shared_max) {
         return hri_gpu_fail(gpu, HR_E_UNSUPPORTED,
                             "%s needs %u bytes of shared memory; the "
                             "device has %d",
-                            f->name, bytes, gpu->shared_max);
+                            f->name, all, gpu->shared_max);
     }
     const CUresult result =
         HRI_FAULT(LAUNCH)

@@ -6,7 +6,7 @@
 #include "device/gpu.h"
 
 /* Work space starts at 256 bytes everywhere, and so do its parts. */
-static inline uint64_t hri_gpu_up(uint64_t bytes) {
+static inline uint64_t hri_gpu_aligned(uint64_t bytes) {
     return (bytes + 255) & ~(uint64_t)255;
 }
 

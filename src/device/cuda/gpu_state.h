@@ -19,6 +19,7 @@
 typedef struct hri_gpu_function {
     char *name;
     CUfunction function;
+    uint32_t fixed_bytes;  /* of shared memory, that its text declares */
     uint32_t shared_bytes; /* the dynamic shared memory it was allowed */
 } hri_gpu_function;
 HRI_VECTOR(hri_gpu_functions, hri_gpu_function)

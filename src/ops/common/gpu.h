@@ -35,4 +35,14 @@ static inline int64_t hri_gpu_up(int64_t n, int64_t by) {
     return (n + by - 1) / by;
 }
 
+/* One row of blocks for each of `rows`, which is blockIdx.x; piece blockIdx.z * gridDim.y + blockIdx.y of a row, as a grid
+ * has no more than 65,535 in y. */
+static inline hri_gpu_grid hri_gpu_rows(int64_t rows, int64_t pieces, uint32_t threads) {
+    enum { MOST = 1024 };
+    return (hri_gpu_grid){.x = (uint32_t)rows,
+                          .y = (uint32_t)(pieces < MOST ? pieces : MOST),
+                          .z = (uint32_t)hri_gpu_up(pieces, MOST),
+                          .threads = threads};
+}
+
 #endif

@@ -29,9 +29,8 @@ static hr_status launch(const hri_gpu_call *c, const char *kernel, const hr_shap
     *g = (geometry){(int32_t)p.h,  (int32_t)p.w,  (int32_t)p.channels, (int32_t)p.oh,
                     (int32_t)p.ow, (int32_t)p.ph, (int32_t)p.pw,       a->without_pad};
     const int pack = hri_gpu_pack(type, p.channels);
-    const hri_gpu_grid grid = {.x = (uint32_t)rows,
-                               .y = (uint32_t)hri_gpu_up(last * (p.channels / pack), THREADS),
-                               .threads = THREADS};
+    const hri_gpu_grid grid =
+        hri_gpu_rows(rows, hri_gpu_up(last * (p.channels / pack), THREADS), THREADS);
     snprintf(defines, sizeof defines, "-DELEM=%s -DPACK=%d -DKH=%lld -DKW=%lld -DSH=%lld -DSW=%lld",
              hri_gpu_type(type), pack, (long long)p.kh, (long long)p.kw, (long long)p.sh,
              (long long)p.sw);

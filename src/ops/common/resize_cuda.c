@@ -18,9 +18,8 @@ static hr_status launch(const hri_gpu_call *c, const char *kernel, const hr_shap
         return HR_OK;
     }
     const int pack = hri_gpu_pack(type, channels);
-    const hri_gpu_grid grid = {.x = (uint32_t)(to->dim[0] * to->dim[1]),
-                               .y = (uint32_t)hri_gpu_up(to->dim[2] * (channels / pack), THREADS),
-                               .threads = THREADS};
+    const hri_gpu_grid grid = hri_gpu_rows(
+        to->dim[0] * to->dim[1], hri_gpu_up(to->dim[2] * (channels / pack), THREADS), THREADS);
     snprintf(defines, sizeof defines, "-DELEM=%s -DPACK=%d -DBILINEAR=%d", hri_gpu_type(type), pack,
              bilinear);
     return hri_gpu_launch(c->gpu, &hri_cu_resize, defines, kernel, &grid,

@@ -34,7 +34,8 @@ struct place {
 };
 HR_INLINE bool find_place(const pool &p, hr_i32 width, place *out) {
     const hr_u32 packs = (hr_u32)p.channels / PACK;
-    const hr_u32 t = blockIdx.y * THREADS + threadIdx.x, j = t / packs;
+    const hr_u32 piece = blockIdx.z * gridDim.y + blockIdx.y;
+    const hr_u32 t = piece * THREADS + threadIdx.x, j = t / packs;
     out->j = (hr_i32)j;
     out->c = (hr_i32)(t - j * packs) * PACK;
     return j < (hr_u32)width;

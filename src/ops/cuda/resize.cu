@@ -57,7 +57,8 @@ HR_INLINE void reach(hr_i32 i, hr_i32 in, hr_i32 out, hr_i32 *begin, hr_i32 *end
 HR_KERNEL __launch_bounds__(THREADS)
     resize(const ELEM *x, ELEM *y, hr_i32 h, hr_i32 w, hr_i32 oh, hr_i32 ow, hr_i32 channels) {
     const hr_i64 n = blockIdx.x / oh;
-    const hr_u32 packs = (hr_u32)channels / PACK, t = blockIdx.y * THREADS + threadIdx.x;
+    const hr_u32 piece = blockIdx.z * gridDim.y + blockIdx.y;
+    const hr_u32 packs = (hr_u32)channels / PACK, t = piece * THREADS + threadIdx.x;
     const hr_i32 j = (hr_i32)(t / packs), c = (hr_i32)(t % packs) * PACK;
     if (j >= ow) {
         return;
@@ -87,7 +88,8 @@ HR_KERNEL __launch_bounds__(THREADS) resize_grad(const ELEM *dy, ELEM *dx, hr_i3
                                                  hr_i32 oh, hr_i32 ow, hr_i32 channels) {
     const hr_i64 n = blockIdx.x / h;
     const hr_i32 i = (hr_i32)(blockIdx.x % h);
-    const hr_u32 packs = (hr_u32)channels / PACK, t = blockIdx.y * THREADS + threadIdx.x;
+    const hr_u32 piece = blockIdx.z * gridDim.y + blockIdx.y;
+    const hr_u32 packs = (hr_u32)channels / PACK, t = piece * THREADS + threadIdx.x;
     const hr_i32 j = (hr_i32)(t / packs), c = (hr_i32)(t % packs) * PACK;
     if (j >= w) {
         return;
