@@ -10,12 +10,12 @@
  * what the frame says of itself is no more to be believed than what the file says of the frame.
  *
  * The size is read by us, from the properties of the primary item: boxes in boxes, each a length, four letters and contents. */
-#include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/fault.h"
 #include "data/image/image.h"
+#include "data/image/library.h"
 
 enum {
     MOST_PIXELS = 1 << 28, /* of libavif */
@@ -68,39 +68,22 @@ typedef struct library {
     const char *(*avifCodecName)(int codec, uint32_t flags);
 } library;
 
-static bool get(const library *l, const char *name, void *to) {
-    void *function = l->handle ? dlsym(l->handle, name) : NULL;
-    memcpy(to, &function, sizeof function);
-    return function != NULL;
-}
+#define GET(NAME) hri_image_library_get(l->handle, #NAME, &l->NAME)
 
-#define GET(NAME) get(l, #NAME, &l->NAME)
-
-/* It stays in the process, so that the next picture finds it at once. */
 static bool load(library *l) {
-    static const char *const names[] = {"libavif.so.16", "libavif.so.15"};
-    *l = (library){.handle = NULL};
-    const bool none = HRI_FAULT(OPEN);
-    for (size_t i = 0; !none && !l->handle && i < sizeof names / sizeof names[0]; i++) {
-        l->handle = dlopen(names[i], RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-    }
+    static const char *const names[] = {"libavif.so.16", "libavif.so.15", NULL};
+    *l = (library){.handle = hri_image_library_open(names)};
     return GET(avifVersion) && GET(avifDecoderCreate) && GET(avifDecoderDestroy) &&
            GET(avifDecoderSetIOMemory) && GET(avifDecoderSetSource) && GET(avifDecoderParse) &&
            GET(avifDecoderNextImage) && GET(avifRGBImageSetDefaults) && GET(avifImageYUVToRGB) &&
            GET(avifCodecName) && l->avifCodecName(DAV1D, 1 /* can decode */);
 }
 
-static void unload(library *l) {
-    if (l->handle) {
-        dlclose(l->handle);
-    }
-}
-
 bool hri_avif_version(char *text, size_t size) {
     library l;
     const bool there = load(&l);
     snprintf(text, size, "%s", there ? l.avifVersion() : "");
-    unload(&l);
+    hri_image_library_close(l.handle);
     return there;
 }
 
@@ -361,7 +344,7 @@ hr_status hri_avif_decode(const void *data, size_t bytes, const hri_view *view, 
     status = status == HR_OK ? hri_memory_buffer(memory, info.whole_bytes - plain, &held) : status;
     status = status == HR_OK ? decode(&l, data, bytes, &info, pixels->data, why) : status;
     hri_buffer_unref(held);
-    unload(&l);
+    hri_image_library_close(l.handle);
     if (status == HR_OK) {
         picture p = {.pixels = pixels->data, .stride = (size_t)info.width * 4};
         status = hri_image_feed(info.width, info.height, view, memory, out, fill, &p);

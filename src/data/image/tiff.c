@@ -7,13 +7,13 @@
  * A mask has its pixels read as they are stored: one channel of up to 8 bits as numbers, three as colours.
  *
  * Unlike other formats a TIFF may have its header (the directory) anywhere, mostly at the end: hri_tiff_directory says where. */
-#include <dlfcn.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/fault.h"
 #include "data/image/image.h"
+#include "data/image/library.h"
 
 typedef struct tiff_file tiff_file;
 typedef struct tiff_options tiff_options;
@@ -48,31 +48,17 @@ typedef struct library {
                             uint16_t sample);
 } library;
 
-static bool get(const library *l, const char *name, void *to) {
-    void *function = l->handle ? dlsym(l->handle, name) : NULL;
-    memcpy(to, &function, sizeof function);
-    return function != NULL;
-}
+#define GET(NAME) hri_image_library_get(l->handle, #NAME, &l->NAME)
 
-#define GET(NAME) get(l, #NAME, &l->NAME)
-
-/* It stays in the process, so that the next picture finds it at once. */
 static bool load(library *l) {
-    *l = (library){.handle = HRI_FAULT(OPEN)
-                                 ? NULL
-                                 : dlopen("libtiff.so.6", RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE)};
+    static const char *const names[] = {"libtiff.so.6", NULL};
+    *l = (library){.handle = hri_image_library_open(names)};
     return GET(TIFFGetVersion) && GET(TIFFOpenOptionsAlloc) && GET(TIFFOpenOptionsFree) &&
            GET(TIFFOpenOptionsSetMaxSingleMemAlloc) && GET(TIFFOpenOptionsSetErrorHandlerExtR) &&
            GET(TIFFOpenOptionsSetWarningHandlerExtR) && GET(TIFFClientOpenExt) &&
            GET(TIFFReadRGBAImageOriented) && GET(TIFFClose) && GET(TIFFGetFieldDefaulted) &&
            GET(TIFFIsTiled) && GET(TIFFScanlineSize) && GET(TIFFTileSize) &&
            GET(TIFFReadScanline) && GET(TIFFReadTile);
-}
-
-static void unload(library *l) {
-    if (l->handle) {
-        dlclose(l->handle);
-    }
 }
 
 bool hri_tiff_version(char *text, size_t size) {
@@ -82,7 +68,7 @@ bool hri_tiff_version(char *text, size_t size) {
     const char *number = strstr(said, "Version ");
     const char *from = number ? number + 8 : said;
     snprintf(text, size, "%.*s", (int)strcspn(from, "\n"), from);
-    unload(&l);
+    hri_image_library_close(l.handle);
     return there;
 }
 
@@ -301,7 +287,7 @@ hr_status hri_tiff_decode(const void *data, size_t size, const hri_view *view, h
         l.TIFFClose(t);
     }
     hri_buffer_unref(held);
-    unload(&l);
+    hri_image_library_close(l.handle);
     if (status == HR_OK) {
         picture p = {.pixels = pixels->data, .width = info.width};
         status = hri_image_feed(info.width, info.height, view, memory, out, fill, &p);
@@ -514,7 +500,7 @@ hr_status hri_tiff_each_row(const void *data, size_t size, hri_memory *memory, h
         l.TIFFClose(t);
     }
     hri_buffer_unref(held);
-    unload(&l);
+    hri_image_library_close(l.handle);
     status = status == HR_OK ? give_rows(&p, memory, fn, user) : status;
     hri_buffer_unref(p.pixels);
     return status;

@@ -5,11 +5,10 @@
  * ledger, not by the machine.  Animations are refused.
  *
  * Lossless ones keep values as they are, so their pixels can be had as they are stored, too: for masks. */
-#include <dlfcn.h>
 #include <string.h>
 
-#include "base/fault.h"
 #include "data/image/image.h"
+#include "data/image/library.h"
 
 typedef struct library {
     void *handle;
@@ -19,32 +18,18 @@ typedef struct library {
     int (*WebPGetDecoderVersion)(void);
 } library;
 
-static void get(const library *l, const char *name, void *to) {
-    void *function = l->handle ? dlsym(l->handle, name) : NULL;
-    memcpy(to, &function, sizeof function);
-}
+#define GET(NAME) hri_image_library_get(l->handle, #NAME, &l->NAME)
 
-/* It stays in the process, so that the next picture finds it at once. */
 static bool load(library *l) {
-    *l = (library){.handle = HRI_FAULT(OPEN)
-                                 ? NULL
-                                 : dlopen("libwebp.so.7", RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE)};
-    get(l, "WebPGetInfo", &l->WebPGetInfo);
-    get(l, "WebPDecodeRGBInto", &l->WebPDecodeRGBInto);
-    get(l, "WebPGetDecoderVersion", &l->WebPGetDecoderVersion);
-    return l->WebPGetInfo && l->WebPDecodeRGBInto && l->WebPGetDecoderVersion;
-}
-
-static void unload(library *l) {
-    if (l->handle) {
-        dlclose(l->handle);
-    }
+    static const char *const names[] = {"libwebp.so.7", NULL};
+    *l = (library){.handle = hri_image_library_open(names)};
+    return GET(WebPGetInfo) && GET(WebPDecodeRGBInto) && GET(WebPGetDecoderVersion);
 }
 
 int hri_webp_version(void) {
     library l;
     const int version = load(&l) ? l.WebPGetDecoderVersion() : 0;
-    unload(&l);
+    hri_image_library_close(l.handle);
     return version;
 }
 
@@ -127,7 +112,7 @@ static hr_status read_pixels(const void *data, size_t bytes, hri_memory *memory,
     status = status == HR_OK ? hri_memory_buffer(memory, info->whole_bytes - plain, &held) : status;
     status = status == HR_OK ? decode(&l, data, bytes, info, (*pixels)->data, why) : status;
     hri_buffer_unref(held);
-    unload(&l);
+    hri_image_library_close(l.handle);
     if (status == HR_OK) {
         *out = (picture){.pixels = (*pixels)->data, .stride = (size_t)info->width * 3};
     }
