@@ -153,7 +153,7 @@ HR_API hr_value hr_dropout(hr_graph *g, hr_value x, double p);
 HR_API hr_value hr_attention(hr_graph *g, hr_value q, hr_value k, hr_value v, int causal);
 HR_API hr_value hr_attention_packed(hr_graph *g, hr_value qkv, int causal);
 /* With numbers added to the scores, a mask (B or 1, H or 1, T or 1, S) where -inf hides a key (HR_NONE: none), and dropout of
- * the weights in training.  scale 0: 1 / sqrt(D). */
+ * the weights in training.  A mask of u8 adds nothing: 0 hides a key.  scale 0: 1 / sqrt(D). */
 HR_API hr_value hr_attention_masked(hr_graph *g, hr_value q, hr_value k, hr_value v, hr_value mask,
                                     int causal, double scale, double dropout);
 

@@ -3,7 +3,7 @@
  *   q (B, T, H, D)   k, v (B, S, H or fewer, D)   mask (B or 1, H or 1, T or 1, S)   o (B, T, H, D)   lse (B, H, T) f32
  *   o_i = sum_j drop(softmax_j(scale * q_i . k_j + mask_ij)) v_j
  *
- * The mask is of q's type or f32; -inf hides a key.  A query that sees nothing gives 0 (its lse is infinite).  No T x S
+ * The mask is of q's type or f32; -inf hides a key.  Or it is bytes, which add nothing: 0 hides a key.  A query that sees nothing gives 0 (its lse is infinite).  No T x S
  * matrix is ever whole, but for the gradient of a learnt mask (a bias), which is one itself.  Draws are those of (seed, step,
  * node, sample, place in (H, T, S)): the gradient draws them again.  On a GPU a pass over the mask finds the tiles that hide
  * everything, which are skipped, and those that add nothing, for which the mask is not read again. */
@@ -84,7 +84,7 @@ static void attention_masked_grad(hri_grad *c) {
             }
         }
     }
-    if (masked && HRI_NEEDS(c, 3)) {
+    if (masked && HRI_NEEDS(c, 3) && hr_type_is_real(c->sig->in[3].type)) {
         c->din[3] = mask_grad(c);
     }
 }
@@ -131,7 +131,19 @@ static const hri_case attention_masked_cases[] = {
      .flags = HRI_CASE_NO_GRAD},
     {"mask of another width", "f32[2,7,3,5] f32[2,9,3,5] f32[2,9,3,5] f32[2,3,7,8]",
      .flags = HRI_CASE_BAD},
-    {"mask of bytes", "f32[2,7,3,5] f32[2,9,3,5] f32[2,9,3,5] u8[2,3,7,9]", .flags = HRI_CASE_BAD},
+    {"bytes", "f32[2,7,3,5] f32[2,9,3,5] f32[2,9,3,5] u8[2,3,7,9]", .ids = 2},
+    {"bytes of keys", "f32[2,7,3,5] f32[2,9,3,5] f32[2,9,3,5] u8[2,1,1,9]", .ids = 2},
+    {"bytes that hide all", "f32[2,7,3,5] f32[2,9,3,5] f32[2,9,3,5] u8[1,1,7,9]", .ids = 1},
+    {"bytes of heads, dropout", "f32[2,70,2,8] f32[2,104,1,8] f32[2,104,1,8] u8[1,2,70,104]",
+     "dropout=0.2", .flags = HRI_CASE_NO_GRAD, .ids = 2},
+    {"bytes, causal", "bf16[1,72,2,16] bf16[1,72,2,16] bf16[1,72,2,16] u8[1,1,1,72]", "causal",
+     .flags = HRI_CASE_NO_GRAD, .ids = 3},
+    {"bytes for warpgroups", "bf16[2,72,2,64] bf16[2,200,2,64] bf16[2,200,2,64] u8[2,1,72,200]",
+     .flags = HRI_CASE_NO_GRAD, .ids = 2},
+    {"bytes of keys for libraries",
+     "bf16[2,72,2,64] bf16[2,264,2,64] bf16[2,264,2,64] u8[2,1,1,264]", .flags = HRI_CASE_NO_GRAD,
+     .ids = 2},
+    {"mask of i32", "f32[2,7,3,5] f32[2,9,3,5] f32[2,9,3,5] i32[2,3,7,9]", .flags = HRI_CASE_BAD},
     {"no keys", "f32[1,3,2,4] f32[1,0,2,4] f32[1,0,2,4]", .flags = HRI_CASE_BAD},
     {NULL, NULL},
 };

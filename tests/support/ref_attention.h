@@ -16,6 +16,7 @@ typedef struct ref_attention {
     const ref_call *c;
     const double *q, *k, *mask;
     const int64_t *mask_dim;
+    int shows;                /* the mask is bytes: 0 hides a key */
     int64_t B, T, S, H, G, D; /* G: heads of k and v */
 } ref_attention;
 
@@ -31,6 +32,7 @@ static inline ref_attention ref_attention_of(const ref_call *c, uint32_t q, uint
     if (c->sig->in_count > mask) {
         a.mask = c->in[mask];
         a.mask_dim = c->sig->in[mask].shape.dim;
+        a.shows = c->sig->in[mask].type == HR_TYPE_U8;
     }
     return a;
 }
@@ -58,7 +60,8 @@ static inline double ref_attention_score(const ref_attention *a, int64_t b, int6
     if (a->mask) {
         const int64_t *m = a->mask_dim;
         const int64_t at[] = {m[0] > 1 ? b : 0, m[1] > 1 ? h : 0, m[2] > 1 ? t : 0};
-        sum += a->mask[((at[0] * m[1] + at[1]) * m[2] + at[2]) * a->S + s];
+        const double x = a->mask[((at[0] * m[1] + at[1]) * m[2] + at[2]) * a->S + s];
+        sum += !a->shows ? x : x != 0 ? 0 : -INFINITY;
     }
     return sum;
 }

@@ -15,12 +15,15 @@ typedef struct outcome {
     float o[T * H * D], dq[T * H * D], dk[S * H * D], dv[S * H * D];
 } outcome;
 
-/* With `hide`, keys from SEEN on are hidden from all queries, and all keys from query 1.  Without, only SEEN keys are there. */
+enum { LACKS, BY_NUMBERS, BY_BYTES };
+
+/* Hidden are keys from SEEN on from all queries, and all keys from query 1.  LACKS: only SEEN keys are there. */
 static void run(int hide, outcome *out) {
-    const int64_t keys = hide ? S : SEEN;
+    const int64_t keys = hide != LACKS ? S : SEEN;
     hr_graph *g;
     hri_interp *it;
     float mask[T * S] = {0};
+    uint8_t shown[T * S] = {0};
     hr_value d[3];
     CHECK_OK(hr_graph_create(&g));
     const hr_value in[] = {
@@ -29,10 +32,13 @@ static void run(int hide, outcome *out) {
         hr_graph_param(g, "v", HR_TYPE_F32, hr_shape_4(1, keys, H, D), hr_init_normal(1.0))};
     for (int i = 0; i < T * S; i++) {
         mask[i] = i / S == 1 || i % S >= SEEN ? -INFINITY : 0.0f;
+        shown[i] = mask[i] < 0.0f ? 0 : (uint8_t)(1 + i); /* all but 0 shows */
     }
-    const hr_value hidden = hr_graph_constant(g, HR_TYPE_F32, hr_shape_4(1, 1, T, S), mask);
-    const hr_value o =
-        hr_attention_masked(g, in[0], in[1], in[2], hide ? hidden : HR_NONE, 0, 0.0, 0.0);
+    const hr_value hidden = hide == LACKS ? HR_NONE
+                            : hide == BY_BYTES
+                                ? hr_graph_constant(g, HR_TYPE_U8, hr_shape_4(1, 1, T, S), shown)
+                                : hr_graph_constant(g, HR_TYPE_F32, hr_shape_4(1, 1, T, S), mask);
+    const hr_value o = hr_attention_masked(g, in[0], in[1], in[2], hidden, 0, 0.0, 0.0);
     const hr_value loss = hr_sum(g, hr_mul(g, o, o), NULL, 0);
     CHECK_OK(hr_graph_differentiate(g, loss, HR_NONE, in, 3, d));
     hr_graph_result(g, o, "o");
@@ -53,8 +59,8 @@ static void run(int hide, outcome *out) {
 
 TEST(attention_mask, hidden_keys_are_as_if_they_were_not_there) {
     static outcome hides, lacks;
-    run(1, &hides);
-    run(0, &lacks);
+    run(BY_NUMBERS, &hides);
+    run(LACKS, &lacks);
     for (int i = 0; i < T * H * D; i++) {
         const int blind = i / (H * D) == 1;
         CHECK(isfinite(hides.o[i]) && isfinite(hides.dq[i]));
@@ -66,6 +72,13 @@ TEST(attention_mask, hidden_keys_are_as_if_they_were_not_there) {
         CHECK(isfinite(hides.dk[i]) && isfinite(hides.dv[i]));
         CHECK(i < SEEN * H * D || (hides.dk[i] == 0.0f && hides.dv[i] == 0.0f));
     }
+}
+
+TEST(attention_mask, bytes_hide_what_minus_infinity_hides) {
+    static outcome numbers, bytes;
+    run(BY_NUMBERS, &numbers);
+    run(BY_BYTES, &bytes);
+    CHECK(memcmp(&numbers, &bytes, sizeof numbers) == 0);
 }
 
 /* A learnt mask with dropout or causal is refused in words, not given a wrong gradient. */

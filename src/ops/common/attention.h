@@ -87,6 +87,14 @@ hr_status hri_attention_grad_cuda(const hri_attention *a, const hri_gpu_call *c,
                                   const hr_addr in[3], hr_addr o, hr_addr lse, hr_addr dout,
                                   const hr_addr out[3], hr_addr mask);
 
+/* The same, and masks of bytes (attention_shown.c). */
+uint64_t hri_attention_masked_cuda_workspace(const hri_attention *a, hri_gpu *gpu, int backward);
+hr_status hri_attention_masked_cuda(const hri_attention *a, const hri_gpu_call *c,
+                                    const hr_addr in[3], hr_addr o, hr_addr lse, hr_addr mask);
+hr_status hri_attention_masked_grad_cuda(const hri_attention *a, const hri_gpu_call *c,
+                                         const hr_addr in[3], hr_addr o, hr_addr lse, hr_addr dout,
+                                         const hr_addr out[3], hr_addr mask);
+
 double hri_attention_flops(const hri_attention *a); /* of one product of all queries and keys */
 
 /* ---- the ops (attention_op.c): attention and attention_masked, and their gradients ---- */

@@ -4,7 +4,7 @@
 #include "ops/common/attention.h"
 
 static const char *const mask_shape =
-    "expected a mask (B or 1, H or 1, T or 1, S) of q's type or f32";
+    "expected a mask (B or 1, H or 1, T or 1, S) of q's type, f32 or u8";
 
 static int fits(int64_t is, int64_t should) {
     return is == 1 || is == should;
@@ -19,9 +19,9 @@ static int keys_fit(const hr_meta *q, const hr_meta *k, const hr_meta *v) {
 
 static int mask_fits(const hr_meta *m, const hr_meta *q, const hr_meta *k) {
     const int64_t *is = m->shape.dim, *dim = q->shape.dim;
-    return (m->type == q->type || m->type == HR_TYPE_F32) && m->shape.rank == 4 &&
-           fits(is[0], dim[0]) && fits(is[1], dim[2]) && fits(is[2], dim[1]) &&
-           is[3] == k->shape.dim[1];
+    return (m->type == q->type || m->type == HR_TYPE_F32 || m->type == HR_TYPE_U8) &&
+           m->shape.rank == 4 && fits(is[0], dim[0]) && fits(is[1], dim[2]) &&
+           fits(is[2], dim[1]) && is[3] == k->shape.dim[1];
 }
 
 hr_status hri_attention_infer(hri_infer *c) {
@@ -135,13 +135,13 @@ uint64_t hri_attention_op_launch_workspace(const hri_sig *s, hri_gpu *gpu, uint3
     hri_attention a;
     (void)variant;
     sizes(s, 0, &a);
-    return hri_attention_cuda_workspace(&a, gpu, 0);
+    return hri_attention_masked_cuda_workspace(&a, gpu, 0);
 }
 
 hr_status hri_attention_op_launch(const hri_gpu_call *c) {
     hri_attention a;
     const hr_addr mask = bind_cuda(&a, c, 0);
-    return hri_attention_cuda(&a, c, c->in, c->out[0], c->out[1], mask);
+    return hri_attention_masked_cuda(&a, c, c->in, c->out[0], c->out[1], mask);
 }
 
 /* ---- backward ---- */
@@ -175,11 +175,12 @@ uint64_t hri_attention_op_grad_launch_workspace(const hri_sig *s, hri_gpu *gpu, 
     hri_attention a;
     (void)variant;
     sizes(s, 1, &a);
-    return hri_attention_cuda_workspace(&a, gpu, 1);
+    return hri_attention_masked_cuda_workspace(&a, gpu, 1);
 }
 
 hr_status hri_attention_op_grad_launch(const hri_gpu_call *c) {
     hri_attention a;
     const hr_addr mask = bind_cuda(&a, c, 1);
-    return hri_attention_grad_cuda(&a, c, c->in + 1, c->in[4], c->in[5], c->in[0], c->out, mask);
+    return hri_attention_masked_grad_cuda(&a, c, c->in + 1, c->in[4], c->in[5], c->in[0], c->out,
+                                          mask);
 }

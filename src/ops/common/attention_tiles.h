@@ -2,6 +2,7 @@
 #ifndef HRI_OPS_COMMON_ATTENTION_TILES_H
 #define HRI_OPS_COMMON_ATTENTION_TILES_H
 
+#include <math.h>
 #include "base/random.h"
 #include "ops/common/attention.h"
 #include "ops/common/blocks.h"
@@ -53,6 +54,19 @@ static inline void hri_at_pack(hri_at_way way, hr_type type, const void *data, i
     }
 }
 
+/* n numbers of the mask from `at` on; bytes become 0, or minus infinity where they hide. */
+static inline const float *hri_at_mask_row(const hri_attention_extra *e, int64_t at, int64_t n,
+                                           float *room) {
+    if (e->mask_type != HR_TYPE_U8) {
+        return hri_block_in(e->mask_type, e->mask, at, n, room);
+    }
+    const uint8_t *from = (const uint8_t *)e->mask + at;
+    for (int64_t k = 0; k < n; k++) {
+        room[k] = from[k] ? 0.0f : -INFINITY;
+    }
+    return room;
+}
+
 /* Scores of one row of a tile, times the scale, plus the mask. */
 static inline void hri_at_mask(const hri_attention *a, int64_t b, int64_t h, int64_t i, int64_t k0,
                                int64_t n, float *s) {
@@ -60,8 +74,8 @@ static inline void hri_at_mask(const hri_attention *a, int64_t b, int64_t h, int
     float room[HRI_BLOCK];
     const float *mask =
         e->mask && n > 0
-            ? hri_block_in(e->mask_type, e->mask,
-                           b * e->mask_batch + h * e->mask_head + i * e->mask_row + k0, n, room)
+            ? hri_at_mask_row(e, b * e->mask_batch + h * e->mask_head + i * e->mask_row + k0, n,
+                              room)
             : NULL;
     for (int64_t k = 0; k < n; k++) {
         s[k] = s[k] * a->scale + (mask ? mask[k] : 0.0f);
