@@ -1,6 +1,8 @@
 /* Between the files that build the graph of a step; see headroom/train.h.
  *
  *   step.c      model, precision, gradients, sums, factor, updates
+ *   update.c    the update of one parameter, and its states
+ *   prune.c     masks of parameters that are pruned
  *   replica.c   the same cut in two where several replicas share a step: gradients of one part, and folding them in
  *   round.c     the same in one graph, where each replica folds a slice of every gradient: exchanged, folded, updated
  *   bucket.c    exchanges and gathers of it, small tensors together
@@ -53,6 +55,8 @@ int hri_step_feeds_velocity(const hri_step_maker *m);
 /* Gradients that are complete are 0 where their parameter is pruned, and within clip_value. */
 void hri_step_mask_gradients(hri_step_maker *m);
 int hri_step_is_pruned(const hri_step_maker *m, hr_value param);
+/* Is any of them? */
+int hri_step_prunes(const hri_step_maker *m);
 /* Behind the update of param, which gave `now` and the optimizer's states: now and then another mask.  whole: all of what
  * `now` is a slice of; HR_NONE: it is no slice.  Returns what `now` became. */
 hr_value hri_step_prune(hri_step_maker *m, hr_value param, hr_value now, hr_value whole);

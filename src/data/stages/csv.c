@@ -16,10 +16,9 @@
 #include "data/formats/index.h"
 #include "data/formats/pictures.h"
 #include "data/formats/tablefile.h"
+#include "data/formats/typed.h"
 #include "data/read.h"
 #include "data/text/samples.h"
-
-enum { LOOK = 1000 };
 
 static const char *const tasks[] = {"auto", "classes", "numbers", NULL};
 static const char *const rules[] = {"mean", "error", NULL};
@@ -72,20 +71,13 @@ static const hri_field fields[] = {
      offsetof(options, index), HRI_FIELD_BOOL, "off"},
     {0}};
 
-typedef struct column {
-    char name[HR_FIELD_NAME_SIZE];
-    hr_type type; /* U8: text */
-    bool given;
-} column;
-
 typedef struct own {
     hri_records records;
     hri_index index;
     hri_cursor at;
-    column columns[HR_FIELD_MAX];
-    uint32_t count;
     char separator;
     bool is_table;
+    hri_typed typed; /* where it is no table */
     hri_tablefile table;
     hri_text_samples samples; /* of a table of texts */
     hri_pictures pictures;    /* of a table of images */
@@ -95,82 +87,6 @@ static hr_status read_record(const own *w, hri_cursor from, uint64_t length, cha
                              hri_prose *why) {
     const hri_file *f = &w->records.files.files[from.file];
     return hri_filelist_read(f, from.offset, to, length, why);
-}
-
-/* Names from the first record. */
-static hr_status take_names(own *w, char *record, uint64_t length, bool header, hri_prose *why) {
-    char *p = record, *value;
-    size_t n;
-    if (header && length >= 3 && memcmp(record, "\xef\xbb\xbf", 3) == 0) {
-        p += 3; /* the mark that some programs put before UTF-8 */
-    }
-    while (hri_cell_next(&p, record + length, w->separator, &value, &n)) {
-        if (w->count == HR_FIELD_MAX) {
-            return hri_prose_set(why, HR_E_FORMAT, "%s: more than %d columns",
-                                 w->records.files.files[0].path, HR_FIELD_MAX);
-        }
-        column *c = &w->columns[w->count];
-        if (header && n > 0) {
-            snprintf(c->name, sizeof c->name, "%.*s", (int)(n < 31 ? n : 31), value);
-        } else {
-            snprintf(c->name, sizeof c->name, "c%u", w->count);
-        }
-        c->type = HR_TYPE_I64;
-        w->count++;
-    }
-    return HR_OK;
-}
-
-/* The types that the user gives, once the names are known. */
-static hr_status take_types(own *w, const hri_list *types, hri_prose *why) {
-    static const struct {
-        const char *name;
-        hr_type type;
-    } known[] = {{"i64", HR_TYPE_I64}, {"f32", HR_TYPE_F32}, {"text", HR_TYPE_U8}};
-    for (size_t i = 0; i < types->count; i++) {
-        const char *text = types->items[i], *colon = strrchr(text, ':');
-        const size_t n = colon ? (size_t)(colon - text) : 0;
-        size_t k = 0;
-        uint32_t c = 0;
-        while (colon && k < 3 && strcmp(colon + 1, known[k].name) != 0) {
-            k++;
-        }
-        if (!colon || k == 3) {
-            return hri_prose_set(why, HR_E_INVALID, "types: \"%s\" is not NAME:i64, :f32 or :text",
-                                 text);
-        }
-        while (c < w->count &&
-               (strlen(w->columns[c].name) != n || memcmp(w->columns[c].name, text, n) != 0)) {
-            c++;
-        }
-        if (c == w->count) {
-            return hri_prose_set(why, HR_E_NOT_FOUND, "types: unknown column \"%.*s\"", (int)n,
-                                 text);
-        }
-        w->columns[c].type = known[k].type;
-        w->columns[c].given = true;
-    }
-    return HR_OK;
-}
-
-static void widen(own *w, char *record, uint64_t length) {
-    char *p = record, *value;
-    size_t n;
-    for (uint32_t i = 0;
-         i < w->count && hri_cell_next(&p, record + length, w->separator, &value, &n); i++) {
-        double real;
-        int64_t whole;
-        const int kind = hri_cell_read(value, n, &real, &whole);
-        hr_type *t = &w->columns[i].type;
-        if (w->columns[i].given) {
-            continue;
-        }
-        if (kind == 2) {
-            *t = HR_TYPE_U8;
-        } else if (kind == 1 && *t == HR_TYPE_I64) {
-            *t = HR_TYPE_F32;
-        }
-    }
 }
 
 static hr_status look(hri_stage *s, hri_prose *why) {
@@ -183,46 +99,12 @@ static hr_status look(hri_stage *s, hri_prose *why) {
         return hri_prose_set(why, status, "no room in the budget for a record of %llu bytes",
                              (unsigned long long)o->max_bytes);
     }
-    char *record = memory->data;
-    hri_cursor at = {0}, from;
-    uint64_t length;
-    for (int i = 0; status == HR_OK && i < LOOK; i++) {
-        status = hri_records_next(&w->records, &at, &from, &length, why);
-        if (status == HR_OK && (length == 0 || length > o->max_bytes)) {
-            continue;
-        }
-        if (status == HR_OK) {
-            status = read_record(w, from, length, record, why);
-        }
-        if (status != HR_OK) {
-            break;
-        }
-        if (w->count == 0 && o->header && from.offset > 0) {
-            status = hri_prose_set(
-                why, HR_E_FORMAT,
-                "%s: the first record should have the column names, but is empty or too long",
-                w->records.files.files[from.file].path);
-            break;
-        }
-        if (w->count == 0) {
-            status = take_names(w, record, length, o->header, why);
-            if (status == HR_OK) {
-                status = take_types(w, &o->types, why);
-            }
-            if (status == HR_OK && !o->header) {
-                status = read_record(w, from, length, record, why); /* unquoting changed it */
-            }
-        }
-        if (status == HR_OK && !(o->header && from.offset == 0)) {
-            widen(w, record, length);
-        }
-    }
+    const hri_typed_ask ask = {
+        .records = &w->records, .types = &o->types, .header = o->header, .max_bytes = o->max_bytes};
+    w->typed.separator = w->separator;
+    status = hri_typed_learn(&w->typed, &ask, memory->data, why);
     hri_buffer_unref(memory);
-    status = status == HR_E_EOF ? HR_OK : status;
-    return status == HR_OK && w->count == 0
-               ? hri_prose_set(why, HR_E_FORMAT, "%s: the file is empty",
-                               w->records.files.files[0].path)
-               : status;
+    return status;
 }
 
 /* ---- a table ---- */
@@ -508,18 +390,18 @@ static hr_status open(hri_stage *s, hri_prose *why) {
             "y, key, weight, categories and ids need x=NAME+NAME, or x=*, text=NAME or image=NAME");
     }
     status = look(s, why);
-    for (uint32_t i = 0; status == HR_OK && i < w->count; i++) {
-        hr_meta m = {.type = w->columns[i].type};
+    for (uint32_t i = 0; status == HR_OK && i < w->typed.count; i++) {
+        const hri_typed_column *c = &w->typed.columns[i];
+        hr_meta m = {.type = c->type};
         if (m.type == HR_TYPE_U8) {
             m.shape = (hr_shape){.rank = 1, .dim = {-1}};
         }
-        if (hri_spec_find(&s->spec, w->columns[i].name)) {
-            return hri_prose_set(why, HR_E_EXISTS, "two columns are named \"%s\"",
-                                 w->columns[i].name);
+        if (hri_spec_find(&s->spec, c->name)) {
+            return hri_prose_set(why, HR_E_EXISTS, "two columns are named \"%s\"", c->name);
         }
-        status = hri_spec_put(&s->spec, w->columns[i].name, m);
+        status = hri_spec_put(&s->spec, c->name, m);
     }
-    s->spec.item_bytes = hri_bytes_add(hri_pool_round(o->max_bytes), 64u * w->count);
+    s->spec.item_bytes = hri_bytes_add(hri_pool_round(o->max_bytes), 64u * w->typed.count);
     s->spec.load_bytes = hri_bytes_add(s->spec.item_bytes, hri_pool_round(o->max_bytes + 1));
     s->random = false;
     return status == HR_OK && o->index ? hri_index_fill(&w->index, s, why) : status;
@@ -569,35 +451,6 @@ static hr_status at(hri_stage *s, uint64_t i, hri_item *out) {
     return HR_OK;
 }
 
-static hr_status emit_value(hr_emit *emit, const column *c, const char *value, size_t n) {
-    double real;
-    int64_t whole;
-    void *data;
-    hr_meta m = {.type = c->type};
-    const int kind =
-        c->type == HR_TYPE_U8 ? HRI_CELL_TEXT : (int)hri_cell_read(value, n, &real, &whole);
-    if (c->type != HR_TYPE_U8 && (kind == 2 || (kind == 1 && c->type == HR_TYPE_I64))) {
-        return hri_emit_fail(emit, HR_E_FORMAT, "\"%.*s\" is not a valid %s for column \"%s\"",
-                             (int)(n < 40 ? n : 40), value,
-                             c->type == HR_TYPE_I64 ? "integer" : "number", c->name);
-    }
-    if (c->type == HR_TYPE_U8) {
-        m.shape = (hr_shape){.rank = 1, .dim = {(int64_t)n}};
-    }
-    const hr_status status = hr_emit_field(emit, c->name, &m, &data);
-    if (status != HR_OK) {
-        return status;
-    }
-    if (c->type == HR_TYPE_U8) {
-        memcpy(data, value, n);
-    } else if (c->type == HR_TYPE_F32) {
-        *(float *)data = (float)real;
-    } else {
-        *(int64_t *)data = whole;
-    }
-    return HR_OK;
-}
-
 static hr_status load(hri_stage *s, const hri_item *item, hr_emit *emit) {
     own *w = s->own;
     const uint64_t length = hri_packed_length(item->b);
@@ -612,21 +465,9 @@ static hr_status load(hri_stage *s, const hri_item *item, hr_emit *emit) {
     if (status != HR_OK) {
         hr_emit_explain(emit, why.text);
     }
-    if (w->is_table) {
-        status = status == HR_OK ? load_table(w, record->data, length, emit) : status;
-        hri_buffer_unref(record);
-        return status;
-    }
-    char *p = record->data, *end = p + length, *value;
-    size_t n;
-    uint32_t i = 0;
-    for (; status == HR_OK && i < w->count && hri_cell_next(&p, end, w->separator, &value, &n);
-         i++) {
-        status = emit_value(emit, &w->columns[i], value, n);
-    }
-    if (status == HR_OK && (i < w->count || p <= end)) {
-        status = hri_emit_fail(emit, HR_E_FORMAT, "%s than %u values",
-                               i < w->count ? "fewer" : "more", w->count);
+    if (status == HR_OK) {
+        status = w->is_table ? load_table(w, record->data, length, emit)
+                             : hri_typed_emit(&w->typed, record->data, length, emit);
     }
     hri_buffer_unref(record);
     return status;
