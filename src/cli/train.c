@@ -1,8 +1,8 @@
 /* headroom train: plans, proves, trains, validates, saves.
  *
  * The one idea: the plan comes first and is shown; then the loop runs inside it.  Signals are this file's alone: the
- * first Ctrl-C (or a scheduler's SIGTERM) ends the training behind the step that runs, with a checkpoint to go on from;
- * the second one is the system's. */
+ * first Ctrl-C (or a scheduler's SIGTERM, or the end of the terminal) ends the training behind the step that runs, with
+ * a checkpoint to go on from; the second one is the system's, except that a terminal may say twice that it ends. */
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -24,10 +24,15 @@ static void on_signal(int number) {
 
 static void watch_signals(void) {
     struct sigaction action = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
+    struct sigaction before;
     interrupted = 0;
     sigemptyset(&action.sa_mask);
     (void)sigaction(SIGINT, &action, NULL);
     (void)sigaction(SIGTERM, &action, NULL);
+    action.sa_flags = 0;
+    if (sigaction(SIGHUP, NULL, &before) == 0 && before.sa_handler != SIG_IGN) { /* no nohup */
+        (void)sigaction(SIGHUP, &action, NULL);
+    }
 }
 
 /* What the library tells while it plans and trains; what it is told. */

@@ -36,8 +36,8 @@ uint64_t hri_plan_job_there(const hri_plan_job *j) {
     if (!left.free_bytes) {
         return UINT64_MAX;
     }
-    const uint64_t there =
-        left.free_bytes + now; /* code may be resident here and charged elsewhere */
+    uint64_t there = left.free_bytes + now; /* code may be resident here and charged elsewhere */
+    there -= left.free_bytes == left.space_free ? left.stack_bytes : 0;
     return left.total_bytes && there > left.total_bytes ? left.total_bytes : there;
 }
 

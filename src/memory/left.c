@@ -1,11 +1,14 @@
-/* /proc/meminfo, /proc/self/cgroup, the mounts of the hierarchies, and the groups from ours up to the mount. */
+/* /proc/meminfo, /proc/self/cgroup, the mounts of the hierarchies, the groups from ours up to the mount, and
+ * /proc/self/limits. */
 #include "memory/left.h"
 
 #include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "base/cores.h"
 #include "base/proc.h"
 
 /* Version 1 writes about this much when there is no limit. */
@@ -174,15 +177,50 @@ static void read_groups(const char *root, hri_memory_left *out) {
     hri_proc_close(&f);
 }
 
+/* The stacks of a pool for the model and one for its data, as large as a thread gets them, but not more than half of
+ * what is left: a thread that cannot be started is done without. */
+static uint64_t stacks(uint64_t stack, uint64_t left) {
+    static const uint64_t usual = UINT64_C(8) << 20;
+    return smaller(2 * hri_cores_usable() * (stack ? stack : usual), left / 2);
+}
+
+static void read_space(const char *root, hri_memory_left *out) {
+    hri_proc f;
+    char line[128];
+    unsigned long long limit = 0, stack = 0;
+    uint64_t pages;
+    if (!hri_proc_open(&f, root, "/proc/self/limits")) {
+        return;
+    }
+    while (hri_proc_line(&f, line, sizeof line)) {
+        if (sscanf(line, "Max address space %llu", &limit) != 1) {
+            (void)sscanf(line, "Max stack size %llu", &stack);
+        }
+    }
+    hri_proc_close(&f);
+    if (limit == 0 || limit >= no_limit || !hri_proc_number(root, "/proc/self/statm", &pages)) {
+        return;
+    }
+    const uint64_t mapped = pages * (uint64_t)sysconf(_SC_PAGESIZE);
+    out->space_limit = limit;
+    out->space_free = limit > mapped ? limit - mapped : 0;
+    out->stack_bytes = stacks(stack, out->space_free);
+}
+
 void hri_memory_left_read(const char *root, hri_memory_left *out) {
-    *out = (hri_memory_left){
-        .machine_free = UINT64_MAX, .group_limit = UINT64_MAX, .group_free = UINT64_MAX};
+    *out = (hri_memory_left){.machine_free = UINT64_MAX,
+                             .group_limit = UINT64_MAX,
+                             .group_free = UINT64_MAX,
+                             .space_limit = UINT64_MAX,
+                             .space_free = UINT64_MAX};
     read_machine(root, out);
     read_groups(root, out);
+    read_space(root, out);
     out->total_bytes =
         smaller(out->machine_bytes ? out->machine_bytes : UINT64_MAX, out->group_limit);
+    out->total_bytes = smaller(out->total_bytes, out->space_limit);
     out->total_bytes = out->total_bytes == UINT64_MAX ? 0 : out->total_bytes;
-    const uint64_t left = smaller(out->machine_free, out->group_free);
+    const uint64_t left = smaller(smaller(out->machine_free, out->group_free), out->space_free);
     out->free_bytes = left == UINT64_MAX ? 0 : left;
 }
 

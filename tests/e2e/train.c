@@ -142,6 +142,30 @@ TEST_TIMEOUT(train, an_interrupt_saves_and_a_resumed_run_has_the_same_history, 6
     program_end(&whole);
 }
 
+/* Waits for the first checkpoint, so that the signal meets a training, and sends it twice. */
+#define HUNG_UP(BEFORE, MORE)                                                                      \
+    BEFORE "$HEADROOM train " RESNET " --save-every 1 --out run --no-measure " MORE                \
+           " >one 2>&1 & one=$!; "                                                                 \
+           "for i in $(seq 600); do [ -f run/last.safetensors ] && break; sleep 0.05; done; "      \
+           "kill -HUP $one; kill -HUP $one; wait $one; code=$?; cat one >&2; exit $code"
+
+TEST_TIMEOUT(train, a_terminal_that_ends_saves_what_there_is, 60) {
+    begin();
+    const program_options o = {.folder = where(), .as_shell = 1};
+    program_outcome hung = program_run(&o, HUNG_UP("", "--epochs 100000"));
+    program_expect(&hung, 1, "interrupted: ");
+    program_end(&hung);
+    check_checkpoint(in("run/last.safetensors"));
+}
+
+TEST_TIMEOUT(train, what_ignores_the_end_of_a_terminal_goes_on, 60) {
+    begin();
+    const program_options o = {.folder = where(), .as_shell = 1};
+    program_outcome kept = program_run(&o, HUNG_UP("trap '' HUP; ", "--steps 40"));
+    program_expect(&kept, 0, "done: 40 steps");
+    program_end(&kept);
+}
+
 /* ---- parts of a batch ---- */
 
 static size_t read_losses(const char *path, double *losses, size_t most) {

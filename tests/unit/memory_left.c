@@ -1,7 +1,9 @@
 /* What the machine and its control groups leave, against made-up machines. */
 #include <stdint.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "base/cores.h"
 #include "pictures.h"
 #include "memory/left.h"
 #include "test.h"
@@ -110,4 +112,26 @@ TEST(memory_left, nonsense_puts_no_bound) {
     PUT("sys/fs/cgroup/memory.max", "many\n");
     CHECK(read_left(root).group_limit == UINT64_MAX);
     CHECK_EQ(read_left(root).free_bytes, 1 << 30);
+}
+
+TEST(memory_left, a_limit_on_addresses_is_one_too) {
+    const char *root = small_machine();
+    const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+    PUT("proc/self/statm", "1000 500 9 9 0 9 0\n");
+    PUT("proc/self/limits",
+        "Limit                     Soft Limit           Hard Limit           Units     \n"
+        "Max stack size            8192                 unlimited            bytes     \n"
+        "Max address space         unlimited            unlimited            bytes     \n");
+    CHECK_EQ(read_left(root).free_bytes, 1 << 30);
+    CHECK(read_left(root).space_limit == UINT64_MAX && read_left(root).stack_bytes == 0);
+    PUT("proc/self/limits",
+        "Limit                     Soft Limit           Hard Limit           Units     \n"
+        "Max stack size            8192                 unlimited            bytes     \n"
+        "Max address space         500000000            unlimited            bytes     \n");
+    const hri_memory_left left = read_left(root);
+    CHECK_EQ(left.total_bytes, 500000000);
+    CHECK_EQ(left.free_bytes, 500000000 - 1000 * page);
+    CHECK_EQ(left.stack_bytes, 2 * 8192 * (uint64_t)hri_cores_usable());
+    PUT("proc/self/statm", "1000000000 500 9 9 0 9 0\n");
+    CHECK_EQ(read_left(root).free_bytes, 0);
 }

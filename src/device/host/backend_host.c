@@ -65,7 +65,8 @@ static void host_report(hri_lib *lib, hri_report_fn *fn, void *user) {
     char text[128], a[32], b[32];
     (void)lib;
     hri_host_memory(&total, &left);
-    snprintf(text, sizeof text, "%s in total, %s available (cgroup limits included)",
+    snprintf(text, sizeof text,
+             "%s in total, %s available (limits of cgroups and ulimit -v included)",
              hr_bytes_print(total, a, sizeof a), hr_bytes_print(left, b, sizeof b));
     fn(user, "host memory", HRI_FOUND_OK, "", text);
 }

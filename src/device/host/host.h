@@ -25,6 +25,8 @@ extern const hri_source_ops hri_host_source_ops;
 
 /* What the machine, or the cgroup this process lives in, has in all and has left. */
 void hri_host_memory(uint64_t *total_bytes, uint64_t *free_bytes);
+/* What is left for addresses that are reserved already, which a limit on addresses (ulimit -v) has counted. */
+uint64_t hri_host_pages_left(void);
 /* What may be taken by somebody who has not counted what else will be: some of it stays free. */
 uint64_t hri_host_spare(void);
 uint64_t hri_host_resident_bytes(void);

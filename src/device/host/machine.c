@@ -15,6 +15,14 @@ void hri_host_memory(uint64_t *total_bytes, uint64_t *free_bytes) {
     *free_bytes = left.free_bytes < total ? left.free_bytes : total;
 }
 
+uint64_t hri_host_pages_left(void) {
+    hri_memory_left left;
+    hri_memory_left_read("", &left);
+    const uint64_t bytes =
+        left.machine_free < left.group_free ? left.machine_free : left.group_free;
+    return bytes == UINT64_MAX ? 0 : bytes;
+}
+
 /* What is kept free where nobody has counted: a thirty-second of everything, 64 MiB at most. */
 static uint64_t less_reserve(uint64_t left, uint64_t total) {
     static const uint64_t most = UINT64_C(64) << 20;

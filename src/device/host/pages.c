@@ -81,8 +81,7 @@ static int machine_allows(hri_host_dev *dev, uint64_t page) {
 
 hr_status hri_host_expect(hri_dev *base, uint64_t bytes, uint64_t *out_left) {
     hri_host_dev *dev = (hri_host_dev *)base;
-    uint64_t total;
-    hri_host_memory(&total, out_left);
+    *out_left = hri_host_pages_left();
     if (bytes > *out_left) {
         return failed(dev, "pages", ENOMEM, HR_E_NOMEM_DEVICE);
     }
