@@ -33,6 +33,29 @@ size_t hri_utf8_length(const char *p) {
     return decode((const unsigned char *)p, &code);
 }
 
+size_t hri_utf8_valid(const char *text, size_t bytes) {
+    size_t at = 0;
+    while (at < bytes) {
+        char last[5] = "";
+        const size_t left = bytes - at;
+        const char *p = left < 4 ? memcpy(last, text + at, left) : text + at;
+        const size_t n = hri_utf8_length(p);
+        if (n == 0 || n > left) {
+            break;
+        }
+        at += n;
+    }
+    return at;
+}
+
+size_t hri_utf8_cut(const char *text, size_t bytes) {
+    size_t end = bytes;
+    for (int i = 0; i < 3 && end > 0 && ((unsigned char)text[end - 1] & 0xc0) == 0x80; i++) {
+        end--;
+    }
+    return end > 0 && (unsigned char)text[end - 1] >= 0xc0 ? end - 1 : bytes;
+}
+
 static int prints(uint32_t code) {
     static const struct {
         uint32_t first, last;

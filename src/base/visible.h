@@ -14,6 +14,10 @@
 
 /* Bytes of the UTF-8 character at p (1 to 4), or 0 when there is none.  p ends with a NUL. */
 size_t hri_utf8_length(const char *p);
+/* How many of `bytes` come before the first that is not UTF-8; `bytes`: all of them.  Nothing need lie behind them. */
+size_t hri_utf8_valid(const char *text, size_t bytes);
+/* At most `bytes`, so that a text is cut between characters there: it may go on behind them. */
+size_t hri_utf8_cut(const char *text, size_t bytes);
 /* Writes `text` into buf, cut between characters where `size` ends; returns buf. */
 const char *hri_visible(const char *text, char *buf, size_t size);
 /* The same with newlines left in, for text of several lines. */

@@ -77,6 +77,10 @@ void hri_tokenizer_around(const hri_tokenizer *t, int32_t *begin, int32_t *end) 
     *end = t->has_file && w->on ? w->end : -1;
 }
 
+int hri_tokenizer_needs_utf8(const hri_tokenizer *t) {
+    return t->has_file && t->file.wordpiece.on;
+}
+
 uint64_t hri_tokenizer_bytes(const hri_tokenizer *t) {
     enum { EACH = 256, PATTERN = 256 << 10 }; /* of the tables; of a pattern that is compiled */
     return sizeof *t + (t->has_file ? PATTERN + EACH * (uint64_t)t->file.bpe.tokens.count : 0);

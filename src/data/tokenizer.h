@@ -32,6 +32,8 @@ int32_t hri_tokenizer_mask(const hri_tokenizer *t);
 int32_t hri_tokenizer_pad(const hri_tokenizer *t);
 /* What stands before and behind a text that a model takes whole ("[CLS]" and "[SEP]" of WordPiece); -1: nothing. */
 void hri_tokenizer_around(const hri_tokenizer *t, int32_t *begin, int32_t *end);
+/* Are bytes that are not UTF-8 lost in its tokens?  Those of WordPiece are of characters. */
+int hri_tokenizer_needs_utf8(const hri_tokenizer *t);
 /* What it holds in memory, roughly and rather too much. */
 uint64_t hri_tokenizer_bytes(const hri_tokenizer *t);
 /* Everything that decides which tokens a text has. */

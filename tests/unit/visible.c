@@ -58,3 +58,17 @@ TEST(visible, lines_keep_their_ends) {
     CHECK_EQ(hri_visible_lines_need("a\n\033"), 7);
     CHECK_STR(hri_visible_lines("a\n\033", buf, sizeof buf), "a\n\\x1b");
 }
+
+TEST(visible, a_text_is_valid_up_to_its_first_wrong_byte_and_cut_between_characters) {
+    CHECK_EQ(hri_utf8_valid("a\xc3\xbc\xe4\xb8\xad\xf0\x9f\x8c\xb9", 10), 10);
+    CHECK_EQ(hri_utf8_valid("a\xc3\xbc\xe4\xb8\xad", 5), 3); /* what lies behind does not count */
+    CHECK_EQ(hri_utf8_valid("a\0b\xff", 4), 3);
+    CHECK_EQ(hri_utf8_valid("\xed\xa0\x80z", 4), 0); /* a surrogate */
+    CHECK_EQ(hri_utf8_valid("", 0), 0);
+    CHECK_EQ(hri_utf8_cut("ab\xe4\xb8\xad", 5), 2);
+    CHECK_EQ(hri_utf8_cut("ab\xe4\xb8\xad", 4), 2);
+    CHECK_EQ(hri_utf8_cut("ab\xe4\xb8\xad", 3), 2);
+    CHECK_EQ(hri_utf8_cut("ab\xe4\xb8\xad", 2), 2);
+    CHECK_EQ(hri_utf8_cut("\x80\x80\x80\x80", 4), 4); /* no text at all */
+    CHECK_EQ(hri_utf8_cut("", 0), 0);
+}

@@ -1,5 +1,5 @@
 /* text:FILE[,FILE...]  text as bytes: every byte is a token, so there are 256 of them and any file is text, in any language
- * and encoding.  text:DIR is all files in a folder.  With tokenizer=FILE tokens are those of a byte-level BPE, made once and kept
+ * and encoding.  text:DIR is all files in a folder.  With tokenizer=FILE tokens are those of a tokenizer, made once and kept
  * (text/token_cache.h).  Cut into windows (formats/windows.h). */
 #include "data/formats/windows.h"
 #include "data/text/token_cache.h"

@@ -103,15 +103,6 @@ static void give_encoder(hri_text_samples *t, hri_encoder *e) {
     hri_encoder_close(e);
 }
 
-/* A text that was cut may end within a character, which then goes. */
-static uint64_t whole_characters(const char *text, uint64_t bytes) {
-    uint64_t end = bytes;
-    for (int i = 0; i < 3 && end > 0 && ((unsigned char)text[end - 1] & 0xc0) == 0x80; i++) {
-        end--;
-    }
-    return end > 0 && (unsigned char)text[end - 1] >= 0xc0 ? end - 1 : bytes;
-}
-
 static hr_status check(const hri_text_samples *t, const char *text, uint64_t bytes, hr_emit *emit) {
     uint64_t seen = 0;
     for (uint64_t i = 0; i < bytes;) {
@@ -156,7 +147,7 @@ hr_status hri_text_samples_emit(hri_text_samples *t, const char *text, uint64_t 
     hri_tokens tokens = {0};
     void *data = NULL;
     if (bytes > most) {
-        bytes = t->bytes ? most : whole_characters(text, most);
+        bytes = t->bytes ? most : hri_utf8_cut(text, most);
     }
     hr_status status = check(t, text, bytes, emit);
     status = status == HR_OK ? hr_emit_field(emit, "tokens", &m, &data) : status;

@@ -76,7 +76,9 @@ static hr_status make_missing(making *m, const hri_filelist *texts, const char *
         if (status == HR_OK && !hri_file_exists(path)) {
             hri_prose inner = {{0}};
             status = make(m, f, path, &inner);
-            if (status != HR_OK) {
+            if (status == HR_E_FORMAT) { /* the text's own */
+                (void)hri_prose_set(why, status, "%s: %s", f->path, inner.text);
+            } else if (status != HR_OK) {
                 (void)hri_prose_set(why, status, "%s: tokens cannot be made in %s: %s", f->path,
                                     folder, *inner.text ? inner.text : hr_status_text(status));
             }

@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/fault.h"
 #include "base/threads.h"
+#include "base/visible.h"
 
 enum { MOST_LANES = 8 };
 
@@ -16,7 +17,8 @@ enum { MOST_LANES = 8 };
 typedef struct lane {
     char *text; /* piece_bytes */
     size_t bytes;
-    int inside; /* it goes on with a text */
+    uint64_t at; /* in the file */
+    int inside;  /* it goes on with a text */
     hri_tokens tokens;
     hr_status status;
     hri_prose prose;
@@ -79,6 +81,14 @@ static void encode_one(void *arg, uint32_t task, uint32_t worker) {
     lane *l = &s->lanes[task];
     (void)worker;
     hri_tokens_clear(&l->tokens);
+    const size_t valid =
+        hri_tokenizer_needs_utf8(s->tokenizer) ? hri_utf8_valid(l->text, l->bytes) : l->bytes;
+    if (valid < l->bytes) {
+        l->status =
+            hri_prose_set(&l->prose, HR_E_FORMAT, "byte %llu is not UTF-8; convert the file",
+                          (unsigned long long)(l->at + valid));
+        return;
+    }
     l->status = (l->inside ? hri_tokenizer_go_on : hri_tokenizer_encode)(
         s->tokenizer, l->text, l->bytes, &l->tokens, &l->prose);
 }
@@ -111,7 +121,8 @@ static size_t cut(const char *text, size_t used, bool over) {
             return i;
         }
     }
-    return used; /* one line of megabytes: it is cut somewhere */
+    const size_t between = hri_utf8_cut(text, used); /* one line of megabytes: anywhere */
+    return between ? between : used;
 }
 
 /* Fills a piece behind the `used` bytes that it has. */
@@ -132,6 +143,8 @@ hr_status hri_token_stream_run(hri_token_stream *s, int fd, bool inside, hri_tok
     size_t used = 0; /* of the first lane: what was left of the piece before */
     bool over = false;
     hr_status status = HR_OK;
+    const off_t begin = lseek(fd, 0, SEEK_CUR);
+    uint64_t at = begin > 0 ? (uint64_t)begin : 0;
     while (status == HR_OK && !over) {
         uint32_t count = 0;
         while (!over && count < s->lane_count) {
@@ -141,6 +154,8 @@ hr_status hri_token_stream_run(hri_token_stream *s, int fd, bool inside, hri_tok
                 return status;
             }
             l->bytes = cut(l->text, used, over);
+            l->at = at;
+            at += l->bytes;
             l->inside = inside;
             inside = true;
             used -= l->bytes;

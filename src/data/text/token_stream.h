@@ -1,7 +1,8 @@
 /* The tokens of a file of any length, in bounded memory, and files of them.
  *
  * Text goes through in pieces of a few MiB, some of them side by side, cut behind a line that ends in a letter or digit, where no known
- * pattern joins what lies on both sides: the tokens are the same for any number of threads.  Token files are u16, little-endian, or
+ * pattern joins what lies on both sides: the tokens are the same for any number of threads.  What a tokenizer of characters cannot
+ * read is refused with its place.  Token files are u16, little-endian, or
  * u32 where there are more than 65,536 tokens: what the source tokens:FILE reads.  They are written beside their place and renamed.
  *
  * Threads: a stream and a writer belong to one. */

@@ -99,6 +99,19 @@ TEST(text, tokens_of_a_tokenizer_are_made_once_and_kept) {
     refused("text:%s/t.txt,length=3,tokenizer=%s/t.json,cache=%s/t.txt/x", HR_E_IO, "t.txt");
 }
 
+TEST(text, what_a_tokenizer_of_characters_cannot_read_is_refused_with_its_place) {
+    static const char source[] = "text:%s/w.txt,length=2,tokenizer=%s/vocab.txt,cache=%s/kept";
+    static const char words[] = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nun\n\xc3\xbc\n";
+    char path[1024];
+    test_write(test_folder(), "vocab.txt", words, sizeof words - 1);
+    test_write(test_folder(), "w.txt", "un un\nun \xfc un\n", 14); /* Latin-1 */
+    refused(source, HR_E_FORMAT, "w.txt: byte 9 is not UTF-8; convert the file");
+    CHECK_EQ(kept(path, sizeof path), 0);
+    test_write(test_folder(), "w.txt", "un un\nun \xc3\xbc un\n", 15);
+    hr_pipeline_destroy(open_in(source));
+    CHECK_EQ(kept(path, sizeof path), 1);
+}
+
 TEST(text, hidden_tokens_are_what_a_masked_model_predicts) {
     char text[4001];
     for (int i = 0; i < 4001; i++) {

@@ -131,6 +131,36 @@ static void check_whole(const char *to, const char *whole) {
     CHECK_EQ(unlink(to), 0);
 }
 
+/* Characters of three bytes without a line: a cut anywhere would be in the middle of one. */
+TEST(tokenize, one_long_line_is_cut_between_characters) {
+    static const char words[] = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n\xe4\xb8\xad\n";
+    enum { COUNT = BYTES / 3 };
+    char from[512], to[512], vocab[512];
+    char *text = malloc(3 * COUNT);
+    hri_tokenize_result r;
+    hri_why why = {0};
+    CHECK(text);
+    for (size_t i = 0; i < COUNT; i++) {
+        memcpy(text + 3 * i, "\xe4\xb8\xad", 3);
+    }
+    test_write(test_folder(), "line", text, 3 * COUNT);
+    test_write(test_folder(), "vocab.txt", words, sizeof words - 1);
+    snprintf(from, sizeof from, "%s/line", test_folder());
+    snprintf(to, sizeof to, "%s/tokens", test_folder());
+    snprintf(vocab, sizeof vocab, "%s/vocab.txt", test_folder());
+    const char *path = from;
+    const hri_tokenize_options o = {
+        .paths = &path, .count = 1, .out = to, .tokenizer = vocab, .threads = 2};
+    CHECK_OK(hri_tokenize(&o, &r, &why));
+    CHECK_EQ(r.tokens, COUNT);
+    text[3 * COUNT - 2] = 'x';
+    test_write(test_folder(), "line", text, 3 * COUNT);
+    CHECK_EQ(hri_tokenize(&o, &r, &why), HR_E_FORMAT);
+    snprintf(vocab, sizeof vocab, "byte %d is not UTF-8", 3 * COUNT - 3);
+    CHECK(strstr(why.prose.text, vocab) && strstr(why.prose.text, "line"));
+    free(text);
+}
+
 TEST_TIMEOUT(tokenize, goes_on_where_it_was_after_being_cancelled_or_killed, 120) {
     char from[2][512], to[512], *whole;
     make_two(from, to, &whole);
