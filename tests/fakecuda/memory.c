@@ -1,10 +1,9 @@
-/* Memory of the fake driver: reservations, handles, mappings, pinned host memory, and the engine that reads and
+/* Memory of the fake driver at addresses: reservations, mappings, pinned host memory, and the engine that reads and
  * writes them.
  *
- * Physical memory is one memfd, cut into pages of 2 MiB; a handle owns pages, a mapping names them.  A reservation is
- * an unreadable piece of address space with a table of pages.  Pages go back to the system by a hole in the memfd, so
- * a test may take and give terabytes over its life. */
-#include "fake.h"
+ * A reservation is an unreadable piece of address space with a table of pages; a mapping names those of a handle
+ * (handles.h). */
+#include "handles.h"
 
 #include <fcntl.h>
 #include <stdlib.h>
@@ -27,18 +26,6 @@ typedef struct reservation {
     page_entry *pages;
 } reservation;
 
-/* A handle is (generation << 32 | number + 1), so that one given back is recognised. */
-typedef struct handle_entry {
-    uint32_t generation;
-    int live, references, device; /* device -1: memory of the host */
-    int imported;                 /* another process's memory: it is counted there */
-    CUmemAllocationProp prop;
-    uint64_t multicast_bytes; /* no memory at all, but what others' memory is bound to */
-    uint64_t mappings, count;
-    uint64_t *units;
-    uint32_t next_free;
-} handle_entry;
-
 typedef struct pinned_entry {
     uint64_t at, bytes;
 } pinned_entry;
@@ -46,33 +33,8 @@ typedef struct pinned_entry {
 /* All under fake_lock. */
 static reservation *reservations; /* sorted by address */
 static size_t reservation_count, reservation_room;
-static handle_entry *handles;
-static uint32_t handle_count, handle_room, handle_free = ~0u;
-static uint64_t *free_units;
-static size_t free_unit_count, free_unit_room;
-static uint64_t unit_count;
 static pinned_entry *pinned;
 static size_t pinned_count, pinned_room;
-static int memory_fd = -1;
-
-/* Makes room for one more; 0 when there is no memory. */
-static int grow(void **array, size_t count, size_t *room, size_t size) {
-    if (count < *room) {
-        return 1;
-    }
-    const size_t wanted = *room ? *room * 2 : 64;
-    void *larger = realloc(*array, wanted * size);
-    if (!larger) {
-        return 0;
-    }
-    *array = larger;
-    *room = wanted;
-    return 1;
-}
-
-static int unaligned(uint64_t number) {
-    return number % FAKE_PAGE != 0;
-}
 
 /* ---- reservations ---- */
 
@@ -123,7 +85,7 @@ CUresult fake_cuMemAddressReserve(CUdeviceptr *at, size_t bytes, size_t alignmen
 }
 
 CUresult fake_reserve(CUdeviceptr *at, size_t bytes, size_t alignment, int low) {
-    if (!at || bytes == 0 || unaligned(bytes) || (alignment & (alignment - 1)) != 0) {
+    if (!at || bytes == 0 || fake_unaligned(bytes) || (alignment & (alignment - 1)) != 0) {
         return CUDA_ERROR_INVALID_VALUE;
     }
     alignment = alignment < FAKE_PAGE ? FAKE_PAGE : alignment;
@@ -149,7 +111,8 @@ CUresult fake_reserve(CUdeviceptr *at, size_t bytes, size_t alignment, int low) 
 
     pthread_mutex_lock(&fake_lock);
     CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
-    if (grow((void **)&reservations, reservation_count, &reservation_room, sizeof *reservations)) {
+    if (fake_grow((void **)&reservations, reservation_count, &reservation_room,
+                  sizeof *reservations)) {
         const size_t i = position(start);
         memmove(&reservations[i + 1], &reservations[i],
                 (reservation_count - i) * sizeof *reservations);
@@ -181,210 +144,16 @@ CUresult fake_cuMemAddressFree(CUdeviceptr at, size_t bytes) {
     return result;
 }
 
-/* ---- handles ---- */
-
-static handle_entry *handle_of(uint64_t handle) {
-    const uint64_t number = (handle & 0xffffffffu) - 1;
-    if (number >= handle_count || !handles[number].live ||
-        handles[number].generation != (uint32_t)(handle >> 32)) {
-        return NULL;
-    }
-    return &handles[number];
-}
-
-static int prop_device(const CUmemAllocationProp *prop) {
-    if (!prop || prop->type != CU_MEM_ALLOCATION_TYPE_PINNED ||
-        prop->location.type != CU_MEM_LOCATION_TYPE_DEVICE || prop->win32HandleMetaData) {
-        return -1;
-    }
-    return fake_device_of(prop->location.id);
-}
-
-CUresult fake_cuMemGetAllocationGranularity(size_t *bytes, const CUmemAllocationProp *prop,
-                                            CUmemAllocationGranularity_flags option) {
-    if (!bytes ||
-        (prop_device(prop) < 0 && (!prop || (int)prop->location.type != FAKE_LOCATION_HOST_NUMA)) ||
-        (unsigned)option > 1) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
-    *bytes = FAKE_PAGE;
-    return CUDA_SUCCESS;
-}
-
-/* Finds pages of the memfd for `count`; 0 when the host refuses. */
-static int take_units(uint64_t *units, uint64_t count) {
-    if (memory_fd < 0) {
-        memory_fd = memfd_create("fakecuda", MFD_CLOEXEC);
-        if (memory_fd < 0) {
-            return 0;
-        }
-    }
-    for (uint64_t i = 0; i < count; i++) {
-        if (free_unit_count) {
-            units[i] = free_units[--free_unit_count];
-        } else {
-            units[i] = unit_count;
-            if (ftruncate(memory_fd, (off_t)((unit_count + 1) * FAKE_PAGE)) != 0) {
-                return 0;
-            }
-            unit_count++;
-        }
-    }
-    return 1;
-}
-
-static void free_handle(handle_entry *h) {
-    for (uint64_t i = 0; i < h->count; i++) {
-        fallocate(memory_fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-                  (off_t)(h->units[i] * FAKE_PAGE), FAKE_PAGE);
-        if (grow((void **)&free_units, free_unit_count, &free_unit_room, sizeof *free_units)) {
-            free_units[free_unit_count++] = h->units[i];
-        }
-    }
-    if (h->imported) {
-        h->imported = 0;
-    } else if (h->device >= 0) {
-        fake_state_give(h->device, h->count * FAKE_PAGE);
-    } else {
-        fake_state_host(-(int64_t)(h->count * FAKE_PAGE));
-    }
-    free(h->units);
-    h->units = NULL;
-    h->live = 0;
-    h->generation++;
-    h->next_free = handle_free;
-    handle_free = (uint32_t)(h - handles);
-    fake_live.handles--;
-}
-
-/* A free entry, or NULL. */
-static handle_entry *new_handle(void) {
-    if (handle_free != ~0u) {
-        handle_entry *h = &handles[handle_free];
-        handle_free = h->next_free;
-        return h;
-    }
-    size_t room = handle_room;
-    if (!grow((void **)&handles, handle_count, &room, sizeof *handles)) {
-        return NULL;
-    }
-    handle_room = (uint32_t)room;
-    handles[handle_count] = (handle_entry){.generation = 1};
-    return &handles[handle_count++];
-}
-
-/* Memory of the host, mapped into the device: since 12.2.  Without a node nobody else may have it. */
-static int is_host_numa(const CUmemAllocationProp *prop) {
-    if (!prop || fake_version() < 12020 || prop->allocFlags.gpuDirectRDMACapable ||
-        prop->allocFlags.compressionType) {
-        return 0;
-    }
-    return ((int)prop->location.type == FAKE_LOCATION_HOST_NUMA && prop->location.id >= 0) ||
-           ((int)prop->location.type == FAKE_LOCATION_HOST && !prop->requestedHandleTypes);
-}
-
-static int host_refused(void) {
-    const char *text = getenv("FAKECUDA_HOST_NUMA");
-    return text && strcmp(text, "refuse") == 0;
-}
-
-CUresult fake_cuMemCreate(CUmemGenericAllocationHandle *handle, size_t bytes,
-                          const CUmemAllocationProp *prop, unsigned long long flags) {
-    const int on_host = is_host_numa(prop);
-    const int device = on_host ? -1 : prop_device(prop);
-    if (!handle || bytes == 0 || unaligned(bytes) || flags != 0) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
-    if (device < 0 && !on_host) {
-        return prop && prop->location.type == CU_MEM_LOCATION_TYPE_DEVICE
-                   ? CUDA_ERROR_INVALID_DEVICE
-                   : CUDA_ERROR_INVALID_VALUE;
-    }
-    if (on_host && host_refused()) {
-        return (CUresult)FAKE_ERROR_NOT_PERMITTED;
-    }
-    if (!on_host && fake_state_take(device, bytes) != 0) {
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    }
-    const CUresult result = fake_handle_make(handle, bytes, device, prop);
-    if (result == CUDA_SUCCESS && on_host) {
-        fake_state_host((int64_t)bytes);
-    } else if (result != CUDA_SUCCESS && !on_host) {
-        fake_state_give(device, bytes);
-    }
-    return result;
-}
-
-CUresult fake_handle_make(CUmemGenericAllocationHandle *handle, uint64_t bytes, int device,
-                          const CUmemAllocationProp *prop) {
-    uint64_t *units = malloc(bytes / FAKE_PAGE * sizeof *units + 1);
-    pthread_mutex_lock(&fake_lock);
-    handle_entry *h = units && take_units(units, bytes / FAKE_PAGE) ? new_handle() : NULL;
-    if (h) {
-        *h = (handle_entry){.generation = h->generation,
-                            .live = 1,
-                            .references = 1,
-                            .device = device,
-                            .prop = *prop,
-                            .count = bytes / FAKE_PAGE,
-                            .units = units};
-        *handle = (uint64_t)h->generation << 32 | (uint64_t)(h - handles + 1);
-        fake_live.handles++;
-    } else {
-        free(units);
-    }
-    pthread_mutex_unlock(&fake_lock);
-    return h ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
-}
-
-int fake_handle_look(CUmemGenericAllocationHandle handle, fake_handle *out) {
-    pthread_mutex_lock(&fake_lock);
-    const handle_entry *h = handle_of(handle);
-    if (h) {
-        *out = (fake_handle){.prop = h->prop,
-                             .bytes = h->count * FAKE_PAGE,
-                             .device = h->device,
-                             .multicast_bytes = h->multicast_bytes};
-    }
-    pthread_mutex_unlock(&fake_lock);
-    return h != NULL;
-}
-
-void fake_handle_mark(CUmemGenericAllocationHandle handle, int imported, uint64_t multicast_bytes) {
-    pthread_mutex_lock(&fake_lock);
-    handle_entry *h = handle_of(handle);
-    if (h) {
-        h->imported = imported;
-        h->multicast_bytes = multicast_bytes;
-    }
-    pthread_mutex_unlock(&fake_lock);
-}
-
-CUresult fake_cuMemRelease(CUmemGenericAllocationHandle handle) {
-    CUresult result = CUDA_ERROR_INVALID_VALUE;
-    pthread_mutex_lock(&fake_lock);
-    handle_entry *h = handle_of(handle);
-    if (h && h->references) {
-        h->references--;
-        if (h->mappings == 0 && h->references == 0) {
-            free_handle(h);
-        }
-        result = CUDA_SUCCESS;
-    }
-    pthread_mutex_unlock(&fake_lock);
-    return result;
-}
-
 /* ---- mappings ---- */
 
 CUresult fake_cuMemMap(CUdeviceptr at, size_t bytes, size_t offset,
                        CUmemGenericAllocationHandle handle, unsigned long long flags) {
-    if (bytes == 0 || unaligned(at) || unaligned(bytes) || offset != 0 || flags != 0) {
+    if (bytes == 0 || fake_unaligned(at) || fake_unaligned(bytes) || offset != 0 || flags != 0) {
         return CUDA_ERROR_INVALID_VALUE;
     }
     pthread_mutex_lock(&fake_lock);
     CUresult result = CUDA_SUCCESS;
-    handle_entry *h = handle_of(handle);
+    fake_handle_entry *h = fake_handle_of(handle);
     reservation *r = find(at, bytes);
     const uint64_t count = bytes / FAKE_PAGE;
     if (!h || !h->references || !r || count > h->count) {
@@ -446,7 +215,7 @@ static void protect(reservation *r, int protection) {
             mprotect(place(r, i), FAKE_PAGE, protection);
         } else {
             page->present = mmap(place(r, i), FAKE_PAGE, protection, MAP_SHARED | MAP_FIXED,
-                                 memory_fd, (off_t)(page->unit * FAKE_PAGE)) != MAP_FAILED;
+                                 fake_memory_fd, (off_t)(page->unit * FAKE_PAGE)) != MAP_FAILED;
         }
     }
 }
@@ -478,7 +247,8 @@ void fake_memory_close(void) {
 
 /* The entries of [at, at + bytes) when they are whole mappings without a gap, else NULL. */
 static page_entry *whole_mappings(uint64_t at, uint64_t bytes, reservation **out) {
-    reservation *r = bytes && !unaligned(at) && !unaligned(bytes) ? find(at, bytes) : NULL;
+    reservation *r =
+        bytes && !fake_unaligned(at) && !fake_unaligned(bytes) ? find(at, bytes) : NULL;
     if (!r) {
         return NULL;
     }
@@ -502,10 +272,10 @@ CUresult fake_cuMemUnmap(CUdeviceptr at, size_t bytes) {
         const uint64_t count = bytes / FAKE_PAGE;
         for (uint64_t i = 0; i < count; i++) {
             if (pages[i].first) {
-                handle_entry *h = handle_of(pages[i].handle);
+                fake_handle_entry *h = fake_handle_of(pages[i].handle);
                 fake_live.mappings--;
                 if (--h->mappings == 0 && h->references == 0) {
-                    free_handle(h);
+                    fake_handle_free(h);
                 }
             }
             absent(r, (uint64_t)(pages - r->pages) + i);
@@ -549,7 +319,7 @@ CUresult fake_cuDeviceGetP2PAttribute(int *value, CUdevice_P2PAttribute attribut
 
 /* Under the lock. */
 static CUresult set_access(page_entry *page, const CUmemAccessDesc *desc, size_t count) {
-    const handle_entry *h = handle_of(page->handle);
+    const fake_handle_entry *h = fake_handle_of(page->handle);
     for (size_t i = 0; i < count; i++) {
         const int device = fake_device_of(desc[i].location.id);
         if (h->device >= 0 && device != h->device && !have_peers()) {
@@ -622,7 +392,7 @@ CUresult fake_cuMemHostAlloc(void **memory, size_t bytes, unsigned int flags) {
                                          : mmap(NULL, bytes, PROT_READ | PROT_WRITE,
                                                 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         if (got == MAP_FAILED ||
-            !grow((void **)&pinned, pinned_count, &pinned_room, sizeof *pinned)) {
+            !fake_grow((void **)&pinned, pinned_count, &pinned_room, sizeof *pinned)) {
             result = CUDA_ERROR_OUT_OF_MEMORY;
         } else {
             pinned[pinned_count++] = (pinned_entry){(uint64_t)(uintptr_t)got, bytes};
@@ -691,14 +461,14 @@ static int copy_piece(uint64_t to, uint64_t from, uint64_t *bytes) {
         memmove(to_host, from_host, *bytes);
         moved = (ssize_t)*bytes;
     } else if (from_side == HOST) {
-        moved = pwrite(memory_fd, from_host, *bytes, to_offset);
+        moved = pwrite(fake_memory_fd, from_host, *bytes, to_offset);
     } else if (to_side == HOST) {
-        moved = pread(memory_fd, to_host, *bytes, from_offset);
+        moved = pread(fake_memory_fd, to_host, *bytes, from_offset);
     } else {
         char bounce[16384];
         *bytes = *bytes < sizeof bounce ? *bytes : sizeof bounce;
-        moved = pread(memory_fd, bounce, *bytes, from_offset);
-        moved = moved > 0 ? pwrite(memory_fd, bounce, (size_t)moved, to_offset) : -1;
+        moved = pread(fake_memory_fd, bounce, *bytes, from_offset);
+        moved = moved > 0 ? pwrite(fake_memory_fd, bounce, (size_t)moved, to_offset) : -1;
     }
     if (moved <= 0) {
         return -1;
@@ -729,7 +499,8 @@ int fake_memory_fill(uint64_t to, unsigned char value, uint64_t bytes) {
         const enum side side = locate(to, 1, &piece, &offset);
         if (side == HOST) {
             memset((void *)(uintptr_t)to, value, piece);
-        } else if (side == FAULT || pwrite(memory_fd, pattern, piece, offset) != (ssize_t)piece) {
+        } else if (side == FAULT ||
+                   pwrite(fake_memory_fd, pattern, piece, offset) != (ssize_t)piece) {
             return -1;
         }
         to += piece;
@@ -741,7 +512,8 @@ int fake_memory_fill(uint64_t to, unsigned char value, uint64_t bytes) {
 int fake_memory_place(uint64_t at, uint64_t *base, uint64_t *bytes, uint32_t *access) {
     const reservation *r = find(at, 1);
     uint64_t i = r ? (at - r->at) / FAKE_PAGE : 0;
-    const handle_entry *h = r && r->pages[i].handle ? handle_of(r->pages[i].handle) : NULL;
+    const fake_handle_entry *h =
+        r && r->pages[i].handle ? fake_handle_of(r->pages[i].handle) : NULL;
     if (!h) {
         return -2;
     }
@@ -771,7 +543,7 @@ CUresult fake_cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *out, voi
     pthread_mutex_lock(&fake_lock);
     const reservation *r = find((uint64_t)(uintptr_t)at, 1);
     const uint64_t handle = r ? r->pages[((uint64_t)(uintptr_t)at - r->at) / FAKE_PAGE].handle : 0;
-    handle_entry *h = handle ? handle_of(handle) : NULL;
+    fake_handle_entry *h = handle ? fake_handle_of(handle) : NULL;
     if (h && out) {
         h->references++;
         *out = handle;
