@@ -115,12 +115,13 @@ static hr_value padding(hri_build *b, hr_value tokens) {
     return hr_compare(b->g, hr_cast(b->g, tokens, HR_TYPE_F32), pad, "equal");
 }
 
-/* (N, 1, 1, T): 0, and far below every score for padding. */
-static hr_value hide(hri_build *b, hr_value is_pad) {
+/* (N, 1, 1, T) of bytes: 0 for padding, which no token sees. */
+static hr_value shown(hri_build *b, hr_value is_pad) {
     const bert *o = b->options;
-    return is_pad == HR_NONE ? HR_NONE
-                             : hr_reshape(b->g, hr_affine(b->g, is_pad, -1e30, 0.0),
-                                          hr_shape_4(b->batch, 1, 1, o->context));
+    return is_pad == HR_NONE
+               ? HR_NONE
+               : hr_reshape(b->g, hr_cast(b->g, hr_affine(b->g, is_pad, -1.0, 1.0), HR_TYPE_U8),
+                            hr_shape_4(b->batch, 1, 1, o->context));
 }
 
 static hr_value heads(hri_build *b, const char *name, hr_value x) {
@@ -190,7 +191,7 @@ static void build(hri_build *b) {
     const hr_value tokens =
         hr_graph_input(g, "/tokens", HR_TYPE_I32, hr_shape_2(b->batch, o->context));
     hr_value words;
-    const hr_value is_pad = padding(b, tokens), mask = hide(b, is_pad);
+    const hr_value is_pad = padding(b, tokens), mask = shown(b, is_pad);
     hr_value x = embed(b, tokens, is_pad, &words);
     for (int64_t i = 0; i < o->layers; i++) {
         char name[48];

@@ -114,10 +114,43 @@ class Users(unittest.TestCase):
         self.assertEqual(r.counted, 2)
 
     def test_the_fused_attention_has_the_mask_and_the_grouped_keys(self) -> None:
-        text = front.export(zoo_users.Grouped(), (torch.randint(0, 30, (3, 10)),)).model.text().split("form eval")[0]
+        m, x = zoo_users.Grouped(), (torch.randint(0, 30, (3, 10)),)
+        e = front.export(m, x)
+        text = e.model.text().split("form eval")[0]
         self.assertIn("attention_masked(", text)
         self.assertNotIn("softmax(", text)
         self.assertNotIn("broadcast_to(", text)
+        self.assertIn("constant u8[1,1,10,10]", text)
+        r = check(m, e, x)
+        self.assertTrue(r.good(), r)
+
+    def test_truths_that_hide_keys_are_a_row_of_bytes_for_all_queries(self) -> None:
+        torch.manual_seed(0)
+        ids = torch.randint(1, 20, (3, 6))
+        ids[0, 4:], ids[1, 0] = 0, 0
+        m, x = Padded(), (ids,)
+        e = front.export(m, x)
+        text = e.model.text().split("form eval")[0]
+        self.assertIn("{to=u8}", text)
+        self.assertNotIn("broadcast_to(", text)
+        r = check(m, e, x)
+        self.assertTrue(r.good(), r)
+
+
+class Padded(nn.Module):
+    """Keys that are padding are hidden from all queries, by a mask that is spread over them as transformers does it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed, self.q, self.out = nn.Embedding(20, 8), nn.Linear(8, 8), nn.Linear(8, 20)
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        x = self.embed(ids)
+        q, k = (y.view(-1, 6, 2, 4).transpose(1, 2) for y in (self.q(x), x))
+        samples, keys = torch.arange(ids.shape[0])[:, None, None, None], torch.arange(6)[None, None, None]
+        seen = (torch.arange(6)[None, None, :, None] >= 0) & (ids != 0)[samples, keys].expand(-1, 1, 6, 6)
+        y = nn.functional.scaled_dot_product_attention(q, k, k, attn_mask=seen)
+        return self.out(x + y.transpose(1, 2).reshape(-1, 6, 8))
 
 
 class Llama(nn.Module):

@@ -12,7 +12,7 @@ from .tensor import MASKED, Any, Const, Tensor
 class Sequences(Products):
     def attention(self, q: Tensor, k: Tensor, v: Tensor, mask: Optional[Any], causal: bool, scale: Optional[float],
                   dropout: float = 0.0) -> Tensor:
-        """q (B, H, T, D), k and v (B, H or fewer, S, D).  mask: added to the scores."""
+        """q (B, H, T, D), k and v (B, H or fewer, S, D).  mask: added to the scores, or bytes (`shown`)."""
         if q.rank == 3:
             mask = mask if mask is None or mask.rank < 3 else self.unsqueeze(self.whole(mask), 1)
             q, k, v = (self.unsqueeze(x, 1) for x in (q, k, v))
@@ -33,8 +33,35 @@ class Sequences(Products):
             hidden = np.triu(np.ones((t, s), bool), 1)
             mask = Const(np.where(hidden, np.float32(MASKED), np.float32(0)))
         if mask is not None:
-            scores = self.map2("add", scores, mask)
+            scores = self.map2("add", scores, self._added(mask))
         return self.matmul(self.dropout(self.softmax(scores, -1), dropout), v)
+
+    def shown(self, mask: Any) -> Any:
+        """A mask of truths as bytes, where 0 hides.  One that was spread over the queries is taken as it was, a row for all of them."""
+        if isinstance(mask, Const):
+            return Const(mask.array.astype("uint8"), mask.shape)
+        before = self._before_spread(mask)
+        while before:
+            mask, before = before, self._before_spread(before)
+        return self.cast(mask, "u8")
+
+    @staticmethod
+    def _before_spread(mask: Tensor) -> Optional[Tensor]:
+        """Without the last broadcast, or the last "and" with what is true everywhere, where all keys stay."""
+        e = mask.value.entry
+        if mask.order != tuple(range(mask.rank)):
+            return None
+        given = e.inputs if e.op == "broadcast_to" else []
+        if e.op == "compare" and e.attributes.get("is") == "both":
+            given = [v for v, other in zip(e.inputs, e.inputs[::-1]) if other.entry.kind == "fill" and other.entry.number]
+        found = [v for v in given if len(v.shape) == mask.rank and v.shape[-1] == mask.shape[-1]]
+        return Tensor(found[0]) if len(found) == 1 else None
+
+    def _added(self, mask: Any) -> Any:
+        """A mask as numbers for the scores."""
+        if isinstance(mask, Const):
+            return Const(np.where(mask.array, np.float32(0), np.float32(MASKED)), mask.shape) if mask.array.dtype == np.uint8 else mask
+        return self.affine(self.cast(mask, "f32"), -MASKED, MASKED) if mask.type == "u8" else mask
 
     def _repeat_heads(self, x: Tensor, heads: int) -> Tensor:
         b, h, t, d = x.shape
@@ -50,7 +77,8 @@ class Sequences(Products):
         b, h, t, d = q.shape
         inputs = [q.value, k.value, v.value]
         if mask is not None:
-            m = self.plain(self._ranked(mask, 4))
+            m = self._ranked(mask, 4)
+            m = self.const(m, "u8") if isinstance(m, Const) and m.array.dtype == np.uint8 else self.plain(m)
             if m.shape[3] == 1 and k.shape[2] != 1:
                 m = self.broadcast(m, m.shape[:3] + (k.shape[2],))
             inputs.append(m.value)

@@ -109,6 +109,8 @@ def attention(w: Writer, e: Entry) -> None:
     """MatMul, Softmax, MatMul; scores whole, as ONNX has it before opset 23.  Keys of groups are repeated for their queries."""
     q, k, v = (w.get(e, i) for i in range(3))
     mask = w.plain(w.get(e, 3)) if len(e.inputs) > 3 else None
+    if mask is not None and e.inputs[3].type == "u8":  # 0 hides
+        mask = w.node("Where", [w.node("Cast", [mask], to=9), scalar(w, 0.0), scalar(w, -1e30)])
     w.put(e, _attend(w, e, w.lie(q, HEADS), w.lie(k, HEADS), w.lie(v, HEADS), mask), HEADS)
 
 

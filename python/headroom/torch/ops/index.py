@@ -68,6 +68,10 @@ def index(b: Build, c: Call) -> Tensor:
         raise Refused("indexing by tensors with a dimension between them")
     ids = [by[d] for d in used]
     if used[0] == 0 and every_sample(ids[0], x.shape[0]):
+        if len(ids) == 2 and same_of_all(ids):
+            places = ids[1].array.reshape(-1)
+            whole = np.array_equal(places, np.arange(x.shape[1]) if isinstance(x.shape[1], int) else [])
+            return b.reshape(x if whole else b.take(x, 1, Const(places)), c.shape())
         if len(ids) == 2:
             return b.reshape(b.rows_of(x, ids[1]), c.shape())
         return b.reshape(b.places_of(x, ids[1:], c.shape()[:len(c.shape()) - x.rank + len(ids)]), c.shape())
@@ -76,6 +80,13 @@ def index(b: Build, c: Call) -> Tensor:
     lead = y.rank - (x.rank - len(used))
     order = list(range(lead, lead + used[0])) + list(range(lead)) + list(range(lead + used[0], y.rank))
     return b.permute(y, order)
+
+
+def same_of_all(ids: list[Any]) -> bool:
+    """Whether samples (N, 1, ...) meet places (1, ...) that are known: the same ones of every sample, as in masks of transformers."""
+    samples, places = ids
+    return isinstance(places, Const) and (places.rank < samples.rank or places.shape[0] == 1) and \
+        all(n == 1 for n in samples.shape[1:])
 
 
 def masks(x: Any) -> bool:

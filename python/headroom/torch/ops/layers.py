@@ -106,7 +106,7 @@ def attention(b: Build, c: Call) -> Tensor:
         mask, causal = constant_mask(mask, causal)
     elif mask is not None and str(c.node.args[3].meta["val"].dtype if len(c.node.args) > 3 else
                                   c.node.kwargs["attn_mask"].meta["val"].dtype) == "torch.bool":
-        mask = b.affine(mask, -MASKED, MASKED)  # 1 shows, 0 hides
+        mask = b.shown(mask)
     return b.attention(q, k, v, mask, causal, c["scale"], c["dropout_p"])
 
 
@@ -119,7 +119,7 @@ def constant_mask(mask: Const, causal: bool) -> tuple[Optional[Const], bool]:
     if plain and a.shape[-1] == a.shape[-2] and np.array_equal(a, np.broadcast_to(np.tril(np.ones(a.shape[-2:], bool)), a.shape)):
         return None, True
     if mask.array.dtype.kind == "b":
-        return Const(np.where(a, np.float32(0), np.float32(MASKED)), mask.shape), causal
+        return Const(a.astype("uint8"), mask.shape), causal
     return Const(np.maximum(mask.array, np.float32(MASKED)), mask.shape), causal
 
 
