@@ -6,29 +6,12 @@
  *
  * t is the number of this update, from 1, an f32 (exact up to 2^24).  Updates w, m and v in their own memory, as
  * torch.optim.Adam does; the decay is part of the gradient. */
+#include "ops/common/adam.h"
 #include "ops/common/update_cuda.h"
-
-#include <math.h>
-
-typedef struct adam_attr {
-    double beta1, beta2, epsilon, decay;
-    hri_update_small small;
-} adam_attr;
-
-static const hri_field adam_fields[] = {
-    {"beta1", "decay rate of the first moment", offsetof(adam_attr, beta1), HRI_FIELD_DOUBLE,
-     "0.9"},
-    {"beta2", "decay rate of the second moment", offsetof(adam_attr, beta2), HRI_FIELD_DOUBLE,
-     "0.999"},
-    {"epsilon", "added to the denominator", offsetof(adam_attr, epsilon), HRI_FIELD_DOUBLE, "1e-8"},
-    {"decay", "weight decay", offsetof(adam_attr, decay), HRI_FIELD_DOUBLE, "0"},
-    HRI_UPDATE_SMALL_FIELDS(adam_attr),
-    {0},
-};
 
 static void adam_block(const hri_update *u, uint64_t n, float *w, const float *g, float *m,
                        float *v) {
-    const adam_attr *p = u->attr;
+    const hri_adam_attr *p = u->attr;
     const double t = (double)u->scalar;
     /* In double: 1 - 0.999 has three digits left in f32. */
     const float step = (float)((double)u->rate / (1.0 - pow(p->beta1, t)));
@@ -45,26 +28,14 @@ static void adam_block(const hri_update *u, uint64_t n, float *w, const float *g
     }
 }
 
-static void adam_constants(const void *attr, float *c, float *decay) {
-    const adam_attr *p = attr;
-    c[0] = (float)p->beta1;
-    c[1] = (float)(1.0 - p->beta1);
-    c[2] = (float)p->beta2;
-    c[3] = (float)(1.0 - p->beta2);
-    c[4] = (float)p->epsilon;
-    c[5] = (float)log(p->beta1);
-    c[6] = (float)log(p->beta2);
-    *decay = (float)p->decay;
-}
-
 static const hri_update_rule adam_rule = {
     .name = "adam",
     .scalars = 2,
     .states = 2,
-    .constants = adam_constants,
+    .constants = hri_adam_constants,
     .block = adam_block,
     .positive = 2,
-    .small_at = offsetof(adam_attr, small),
+    .small_at = offsetof(hri_adam_attr, small),
 };
 HRI_UPDATE_CUDA(adam)
 
@@ -103,8 +74,8 @@ const hr_op hr_op_adam = {
     .in_min = 6,
     .in_max = 7,
     .out_count = 3,
-    .fields = adam_fields,
-    .attr_bytes = sizeof(adam_attr),
+    .fields = hri_adam_fields,
+    .attr_bytes = sizeof(hri_adam_attr),
     .infer = adam_infer,
     .updates = {1, 5, 6},
     .random = 1,

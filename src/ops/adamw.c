@@ -6,30 +6,12 @@
  *
  * t is the number of this update, from 1, an f32 (exact up to 2^24).  Updates w, m and v in their own memory, as
  * torch.optim.AdamW does; the decay never enters the moments. */
+#include "ops/common/adam.h"
 #include "ops/common/update_cuda.h"
-
-#include <math.h>
-
-typedef struct adamw_attr {
-    double beta1, beta2, epsilon, decay;
-    hri_update_small small;
-} adamw_attr;
-
-static const hri_field adamw_fields[] = {
-    {"beta1", "decay rate of the first moment", offsetof(adamw_attr, beta1), HRI_FIELD_DOUBLE,
-     "0.9"},
-    {"beta2", "decay rate of the second moment", offsetof(adamw_attr, beta2), HRI_FIELD_DOUBLE,
-     "0.999"},
-    {"epsilon", "added to the denominator", offsetof(adamw_attr, epsilon), HRI_FIELD_DOUBLE,
-     "1e-8"},
-    {"decay", "weight decay", offsetof(adamw_attr, decay), HRI_FIELD_DOUBLE, "0"},
-    HRI_UPDATE_SMALL_FIELDS(adamw_attr),
-    {0},
-};
 
 static void adamw_block(const hri_update *u, uint64_t n, float *w, const float *g, float *m,
                         float *v) {
-    const adamw_attr *p = u->attr;
+    const hri_adam_attr *p = u->attr;
     const double t = (double)u->scalar;
     /* In double: 1 - 0.999 has three digits left in f32. */
     const float step = (float)((double)u->rate / (1.0 - pow(p->beta1, t)));
@@ -46,26 +28,14 @@ static void adamw_block(const hri_update *u, uint64_t n, float *w, const float *
     }
 }
 
-static void adamw_constants(const void *attr, float *c, float *decay) {
-    const adamw_attr *p = attr;
-    c[0] = (float)p->beta1;
-    c[1] = (float)(1.0 - p->beta1);
-    c[2] = (float)p->beta2;
-    c[3] = (float)(1.0 - p->beta2);
-    c[4] = (float)p->epsilon;
-    c[5] = (float)log(p->beta1);
-    c[6] = (float)log(p->beta2);
-    *decay = (float)p->decay;
-}
-
 static const hri_update_rule adamw_rule = {
     .name = "adamw",
     .scalars = 2,
     .states = 2,
-    .constants = adamw_constants,
+    .constants = hri_adam_constants,
     .block = adamw_block,
     .positive = 2,
-    .small_at = offsetof(adamw_attr, small),
+    .small_at = offsetof(hri_adam_attr, small),
 };
 HRI_UPDATE_CUDA(adamw)
 
@@ -110,8 +80,8 @@ const hr_op hr_op_adamw = {
     .in_min = 6,
     .in_max = 7,
     .out_count = 3,
-    .fields = adamw_fields,
-    .attr_bytes = sizeof(adamw_attr),
+    .fields = hri_adam_fields,
+    .attr_bytes = sizeof(hri_adam_attr),
     .infer = adamw_infer,
     .updates = {1, 5, 6},
     .random = 1,

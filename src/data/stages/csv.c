@@ -13,8 +13,8 @@
 #include <string.h>
 #include "base/alloc.h"
 #include "data/formats/cells.h"
-#include "data/formats/index.h"
 #include "data/formats/pictures.h"
+#include "data/formats/record_stream.h"
 #include "data/formats/tablefile.h"
 #include "data/formats/typed.h"
 #include "data/read.h"
@@ -72,9 +72,7 @@ static const hri_field fields[] = {
     {0}};
 
 typedef struct own {
-    hri_records records;
-    hri_index index;
-    hri_cursor at;
+    hri_record_stream stream;
     char separator;
     bool is_table;
     hri_typed typed; /* where it is no table */
@@ -85,7 +83,7 @@ typedef struct own {
 
 static hr_status read_record(const own *w, hri_cursor from, uint64_t length, char *to,
                              hri_prose *why) {
-    const hri_file *f = &w->records.files.files[from.file];
+    const hri_file *f = &w->stream.records.files.files[from.file];
     return hri_filelist_read(f, from.offset, to, length, why);
 }
 
@@ -99,8 +97,10 @@ static hr_status look(hri_stage *s, hri_prose *why) {
         return hri_prose_set(why, status, "no room in the budget for a record of %llu bytes",
                              (unsigned long long)o->max_bytes);
     }
-    const hri_typed_ask ask = {
-        .records = &w->records, .types = &o->types, .header = o->header, .max_bytes = o->max_bytes};
+    const hri_typed_ask ask = {.records = &w->stream.records,
+                               .types = &o->types,
+                               .header = o->header,
+                               .max_bytes = o->max_bytes};
     w->typed.separator = w->separator;
     status = hri_typed_learn(&w->typed, &ask, memory->data, why);
     hri_buffer_unref(memory);
@@ -125,7 +125,7 @@ static hri_columns_ask ask_of(const hri_stage *s) {
                              .ids = o->ids,
                              .task = o->task,
                              .no_missing = o->missing == 1,
-                             .file = w->records.files.files[0].path};
+                             .file = w->stream.records.files.files[0].path};
 }
 
 /* What the user should know of columns that have holes. */
@@ -139,11 +139,11 @@ static void note_missing(hri_stage *s) {
             hri_pipeline_note(s->pipeline,
                               "%s: column \"%s\" has the same value in all rows, so there is "
                               "nothing to learn",
-                              w->records.files.files[0].path, c->name);
+                              w->stream.records.files.files[0].path, c->name);
         }
         if (c->missing) {
             hri_pipeline_note(s->pipeline, "%s: %llu values of column \"%s\" are missing and %s",
-                              w->records.files.files[0].path, (unsigned long long)c->missing,
+                              w->stream.records.files.files[0].path, (unsigned long long)c->missing,
                               c->name,
                               target                         ? "are ignored in loss and metrics"
                               : c->kind == HRI_COLUMN_NUMBER ? "are taken as the mean"
@@ -182,22 +182,22 @@ static hr_status open_pictures(hri_stage *s, hri_prose *why) {
     hr_status status =
         hri_buffer_create(hri_pipeline_pool(s->pipeline), s->account, o->max_bytes, &memory);
     status = status == HR_OK ? hri_pictures_open(&w->pictures, s, o->folder,
-                                                 w->records.files.files[0].path, why)
+                                                 w->stream.records.files.files[0].path, why)
                              : status;
-    for (uint64_t i = 0; status == HR_OK && i < w->index.count; i++) {
+    for (uint64_t i = 0; status == HR_OK && i < w->stream.index.count; i++) {
         hri_item item;
         hri_columns_row_out row = {0};
-        hri_index_get(&w->index, i, &item);
+        hri_index_get(&w->stream.index, i, &item);
         const uint64_t length = hri_packed_length(item.b);
-        const hri_file *f = &w->records.files.files[hri_packed_file(item.b)];
+        const hri_file *f = &w->stream.records.files.files[hri_packed_file(item.b)];
         if (length > o->max_bytes) {
             continue; /* a bad element */
         }
         status = hri_filelist_read(f, item.a, memory->data, length, why);
         if (status == HR_OK &&
             hri_columns_cell(&w->table.columns, memory->data, length, w->separator, &row)) {
-            status =
-                hri_pictures_look(&w->pictures, i, w->index.count, row.text, row.text_bytes, why);
+            status = hri_pictures_look(&w->pictures, i, w->stream.index.count, row.text,
+                                       row.text_bytes, why);
         }
     }
     hri_buffer_unref(memory);
@@ -219,7 +219,7 @@ static hr_status open_table(hri_stage *s, hri_prose *why) {
                              (unsigned long long)o->max_bytes);
     }
     const hri_columns_ask ask = ask_of(s);
-    w->table.records = &w->records;
+    w->table.records = &w->stream.records;
     w->table.separator = w->separator;
     w->table.max_bytes = o->max_bytes;
     status =
@@ -238,7 +238,7 @@ static hr_status open_table(hri_stage *s, hri_prose *why) {
                              2 + (is_text ? (uint64_t)o->samples.length : 0);
     if (w->table.columns.has_weight) {
         hri_pipeline_note(s->pipeline, "%s: the loss is weighted by column \"%s\"",
-                          w->records.files.files[0].path, o->weight);
+                          w->stream.records.files.files[0].path, o->weight);
     }
     s->spec.item_bytes =
         hri_bytes_add(hri_pool_round(numbers * 4), hri_pool_round(o->max_bytes) + 320);
@@ -246,7 +246,7 @@ static hr_status open_table(hri_stage *s, hri_prose *why) {
     if (is_text) {
         s->spec.load_bytes = hri_bytes_add(s->spec.load_bytes, hri_text_samples_work(&w->samples));
     }
-    status = hri_index_fill(&w->index, s, why);
+    status = hri_index_fill(&w->stream.index, s, why);
     if (status == HR_OK && hri_tabular_is_image(w->table.columns.table)) {
         status = open_pictures(s, why);
         s->spec.item_bytes =
@@ -364,17 +364,9 @@ static hr_status open(hri_stage *s, hri_prose *why) {
                              "separator: must be one character other than a "
                              "quote");
     }
-    hr_status status = hri_filelist_open(&w->records.files, &o->path, why);
+    hr_status status = hri_record_stream_open(s, &o->path, true, why);
     if (status != HR_OK) {
         return status;
-    }
-    w->records.quotes = true;
-    w->records.chunk_file = SIZE_MAX;
-    status = hri_buffer_create(hri_pipeline_pool(s->pipeline), s->account, HRI_RECORDS_CHUNK,
-                               &w->records.memory);
-    if (status != HR_OK) {
-        return hri_prose_set(why, status, "no room in the budget for a buffer of %d bytes",
-                             HRI_RECORDS_CHUNK);
     }
     if ((o->x != NULL) + (o->text != NULL) + (o->image != NULL) > 1) {
         return hri_prose_set(why, HR_E_INVALID, "%s and %s cannot be combined", o->x ? "x" : "text",
@@ -404,51 +396,11 @@ static hr_status open(hri_stage *s, hri_prose *why) {
     s->spec.item_bytes = hri_bytes_add(hri_pool_round(o->max_bytes), 64u * w->typed.count);
     s->spec.load_bytes = hri_bytes_add(s->spec.item_bytes, hri_pool_round(o->max_bytes + 1));
     s->random = false;
-    return status == HR_OK && o->index ? hri_index_fill(&w->index, s, why) : status;
-}
-
-static hr_status start(hri_stage *s, uint64_t epoch) {
-    (void)epoch;
-    ((own *)s->own)->at = (hri_cursor){0};
-    return HR_OK;
+    return status == HR_OK && o->index ? hri_index_fill(&w->stream.index, s, why) : status;
 }
 
 static hr_status next(hri_stage *s, hri_item *out) {
-    own *w = s->own;
-    for (;;) {
-        hri_prose why = {{0}};
-        hri_cursor from;
-        uint64_t length;
-        const hr_status status = hri_records_next(&w->records, &w->at, &from, &length, &why);
-        if (status == HR_E_EOF) {
-            return status;
-        }
-        if (status != HR_OK) {
-            const hri_item item = {.index = s->place};
-            w->at = (hri_cursor){.file = w->at.file + 1}; /* the rest of this file is lost */
-            const hr_status told = hri_pipeline_bad_item(s->pipeline, status, s, &item, why.text);
-            if (told != HR_E_AGAIN) {
-                return told;
-            }
-            continue;
-        }
-        if (length == 0 || (((const options *)s->options)->header && from.offset == 0)) {
-            continue;
-        }
-        *out = (hri_item){.source = s,
-                          .a = from.offset,
-                          .b = hri_packed_of(from.file, length),
-                          .epoch = s->epoch,
-                          .index = s->place++};
-        return HR_OK;
-    }
-}
-
-/* With an index only. */
-static hr_status at(hri_stage *s, uint64_t i, hri_item *out) {
-    *out = (hri_item){.source = s, .epoch = s->epoch, .index = i};
-    hri_index_get(&((own *)s->own)->index, i, out);
-    return HR_OK;
+    return hri_record_stream_next(s, false, ((const options *)s->options)->header, out);
 }
 
 static hr_status load(hri_stage *s, const hri_item *item, hr_emit *emit) {
@@ -473,28 +425,16 @@ static hr_status load(hri_stage *s, const hri_item *item, hr_emit *emit) {
     return status;
 }
 
-static void save(hri_stage *s, hri_state *state) {
-    const own *w = s->own;
-    hri_state_put(state, w->at.file);
-    hri_state_put(state, w->at.offset);
-}
-
-static hr_status restore(hri_stage *s, hri_state *r) {
-    own *w = s->own;
-    w->at.file = (size_t)hri_state_get(r);
-    w->at.offset = hri_state_get(r);
-    return hri_state_status(r);
-}
-
 static void name_of(hri_stage *s, const hri_item *item, char *buf, size_t size) {
     const own *w = s->own;
-    snprintf(buf, size, "%s, record %llu", w->records.files.files[hri_packed_file(item->b)].path,
+    snprintf(buf, size, "%s, record %llu",
+             w->stream.records.files.files[hri_packed_file(item->b)].path,
              (unsigned long long)item->index + 1);
 }
 
 static void fingerprint(hri_stage *s, hri_state *state) {
     const own *w = s->own;
-    hri_filelist_fingerprint(&w->records.files, state);
+    hri_record_stream_fingerprint(s, state);
     if (w->samples.open) {
         hri_text_samples_fingerprint(&w->samples, state);
     }
@@ -505,7 +445,7 @@ static void fingerprint(hri_stage *s, hri_state *state) {
 
 static int64_t newest(hri_stage *s, char *path, size_t size) {
     own *w = s->own;
-    const int64_t own_time = hri_filelist_newest(&w->records.files, path, size);
+    const int64_t own_time = hri_record_stream_newest(s, path, size);
     return w->pictures.stage && w->pictures.newest_s > own_time
                ? hri_pictures_newest(&w->pictures, path, size)
                : own_time;
@@ -513,12 +453,10 @@ static int64_t newest(hri_stage *s, char *path, size_t size) {
 
 static void close(hri_stage *s) {
     own *w = s->own;
-    hri_index_deinit(&w->index);
     hri_tablefile_deinit(&w->table);
     hri_text_samples_close(&w->samples);
     hri_pictures_close(&w->pictures);
-    hri_buffer_unref(w->records.memory);
-    hri_filelist_close(&w->records.files);
+    hri_record_stream_close(s);
 }
 
 const hri_stage_type hri_stage_type_csv = {
@@ -530,12 +468,12 @@ const hri_stage_type hri_stage_type_csv = {
     .own_bytes = sizeof(own),
     .open = open,
     .close = close,
-    .start = start,
+    .start = hri_record_stream_start,
     .next = next,
-    .at = at,
+    .at = hri_record_stream_at,
     .load = load,
-    .save = save,
-    .restore = restore,
+    .save = hri_record_stream_save,
+    .restore = hri_record_stream_restore,
     .name_of = name_of,
     .class_name = class_name,
     .labels = labels,

@@ -5,8 +5,7 @@
  * index=on the places are all found at the start, and a shuffle is a full one. */
 #include <stdio.h>
 #include <string.h>
-#include "data/formats/index.h"
-#include "data/formats/records.h"
+#include "data/formats/record_stream.h"
 #include "data/read.h"
 
 typedef struct options {
@@ -24,80 +23,27 @@ static const hri_field fields[] = {
      offsetof(options, index), HRI_FIELD_BOOL, "off"},
     {0}};
 
-typedef struct own {
-    hri_records records;
-    hri_index index;
-    hri_cursor at;
-} own;
-
 static hr_status open(hri_stage *s, hri_prose *why) {
     const options *o = s->options;
-    own *w = s->own;
-    hr_status status = hri_filelist_open(&w->records.files, &o->path, why);
+    hr_status status = hri_record_stream_open(s, &o->path, false, why);
     if (status != HR_OK) {
         return status;
     }
-    w->records.chunk_file = SIZE_MAX;
-    status = hri_buffer_create(hri_pipeline_pool(s->pipeline), s->account, HRI_RECORDS_CHUNK,
-                               &w->records.memory);
-    if (status != HR_OK) {
-        return hri_prose_set(why, status, "no room in the budget for a buffer of %d bytes",
-                             HRI_RECORDS_CHUNK);
-    }
     s->spec.item_bytes = s->spec.load_bytes = hri_pool_round(o->max_bytes);
     s->random = false;
-    status = o->index ? hri_index_fill(&w->index, s, why) : HR_OK;
+    status = o->index ? hri_index_fill(&((hri_record_stream *)s->own)->index, s, why) : HR_OK;
     return status != HR_OK
                ? status
                : hri_spec_put(&s->spec, "text",
                               (hr_meta){.type = HR_TYPE_U8, .shape = {.rank = 1, .dim = {-1}}});
 }
 
-static hr_status start(hri_stage *s, uint64_t epoch) {
-    (void)epoch;
-    ((own *)s->own)->at = (hri_cursor){0};
-    return HR_OK;
-}
-
-/* place counts lines, for the random identity. */
 static hr_status next(hri_stage *s, hri_item *out) {
-    own *w = s->own;
-    const bool empty = ((const options *)s->options)->empty;
-    hri_cursor from;
-    uint64_t length = 0;
-    hr_status status;
-    do {
-        hri_prose why = {{0}};
-        status = hri_records_next(&w->records, &w->at, &from, &length, &why);
-        if (status == HR_E_EOF) {
-            return status;
-        }
-        if (status != HR_OK) {
-            const hri_item item = {.index = s->place};
-            w->at = (hri_cursor){.file = w->at.file + 1}; /* the rest of this file is lost */
-            status = hri_pipeline_bad_item(s->pipeline, status, s, &item, why.text);
-            if (status != HR_E_AGAIN) {
-                return status;
-            }
-        }
-    } while (status == HR_E_AGAIN || (length == 0 && !empty));
-    *out = (hri_item){.source = s,
-                      .a = from.offset,
-                      .b = hri_packed_of(from.file, length),
-                      .epoch = s->epoch,
-                      .index = s->place++};
-    return HR_OK;
-}
-
-/* With an index only. */
-static hr_status at(hri_stage *s, uint64_t i, hri_item *out) {
-    *out = (hri_item){.source = s, .epoch = s->epoch, .index = i};
-    hri_index_get(&((own *)s->own)->index, i, out);
-    return HR_OK;
+    return hri_record_stream_next(s, ((const options *)s->options)->empty, false, out);
 }
 
 static hr_status load(hri_stage *s, const hri_item *item, hr_emit *emit) {
-    const own *w = s->own;
+    const hri_record_stream *w = s->own;
     const hri_file *f = &w->records.files.files[hri_packed_file(item->b)];
     const uint64_t length = hri_packed_length(item->b);
     const hr_meta m = {.type = HR_TYPE_U8, .shape = {.rank = 1, .dim = {(int64_t)length}}};
@@ -113,38 +59,10 @@ static hr_status load(hri_stage *s, const hri_item *item, hr_emit *emit) {
     return status;
 }
 
-static void save(hri_stage *s, hri_state *state) {
-    const own *w = s->own;
-    hri_state_put(state, w->at.file);
-    hri_state_put(state, w->at.offset);
-}
-
-static hr_status restore(hri_stage *s, hri_state *r) {
-    own *w = s->own;
-    w->at.file = (size_t)hri_state_get(r);
-    w->at.offset = hri_state_get(r);
-    return hri_state_status(r);
-}
-
 static void name_of(hri_stage *s, const hri_item *item, char *buf, size_t size) {
-    const own *w = s->own;
+    const hri_record_stream *w = s->own;
     snprintf(buf, size, "%s, line %llu", w->records.files.files[hri_packed_file(item->b)].path,
              (unsigned long long)item->index + 1);
-}
-
-static void fingerprint(hri_stage *s, hri_state *w) {
-    hri_filelist_fingerprint(&((own *)s->own)->records.files, w);
-}
-
-static int64_t newest(hri_stage *s, char *path, size_t size) {
-    return hri_filelist_newest(&((own *)s->own)->records.files, path, size);
-}
-
-static void close(hri_stage *s) {
-    own *w = s->own;
-    hri_index_deinit(&w->index);
-    hri_buffer_unref(w->records.memory);
-    hri_filelist_close(&w->records.files);
 }
 
 const hri_stage_type hri_stage_type_lines = {
@@ -153,16 +71,16 @@ const hri_stage_type hri_stage_type_lines = {
     .main = "path",
     .fields = fields,
     .options_bytes = sizeof(options),
-    .own_bytes = sizeof(own),
+    .own_bytes = sizeof(hri_record_stream),
     .open = open,
-    .close = close,
-    .start = start,
+    .close = hri_record_stream_close,
+    .start = hri_record_stream_start,
     .next = next,
-    .at = at,
+    .at = hri_record_stream_at,
     .load = load,
-    .save = save,
-    .restore = restore,
+    .save = hri_record_stream_save,
+    .restore = hri_record_stream_restore,
     .name_of = name_of,
-    .fingerprint = fingerprint,
-    .newest = newest,
+    .fingerprint = hri_record_stream_fingerprint,
+    .newest = hri_record_stream_newest,
 };
