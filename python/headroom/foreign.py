@@ -10,6 +10,7 @@ LOSSES = {
     "sparsecategoricalcrossentropy": "cross_entropy", "meansquarederror": "mean_squared_error", "mse": "mean_squared_error",
     "binarycrossentropy": "binary_cross_entropy", "crossentropy": "cross_entropy", "own": "own",
 }
+MEANS = ("mean", "batchmean", "sum_over_batch_size", "mean_with_sample_weight")
 
 
 def _given(loss: Any) -> str:
@@ -20,10 +21,21 @@ def known_loss(loss: Any) -> bool:
     return loss is None or _given(loss).replace("_", "").lower() in LOSSES
 
 
-def means(loss: Any) -> None:
-    """Refuses a loss that is a sum."""
-    if getattr(loss, "reduction", "mean") not in ("mean", "batchmean", "sum_over_batch_size"):
-        raise Refused(f"{_given(loss)} with reduction={loss.reduction!r}: losses are means over the batch")
+def plain_loss(loss: Any) -> bool:
+    """A loss that is here as it stands: one that is known, with no setting but those that are read."""
+    return known_loss(loss) and (isinstance(loss, str) or not special(loss))
+
+
+def special(loss: Any) -> str:
+    """The setting of a loss object that changes what it computes, as it would be written; "": none does."""
+    for key in ("weight", "pos_weight"):
+        if getattr(loss, key, None) is not None:
+            return f"{key}=..."
+    ignored = getattr(loss, "ignore_index", None)
+    if isinstance(ignored, int) and ignored >= 0:  # labels below 0 count nowhere
+        return f"ignore_index={ignored}"
+    reduction = getattr(loss, "reduction", "mean")
+    return "" if reduction in MEANS else f"reduction={reduction!r}"
 
 
 def loss_name(loss: Any) -> str:
@@ -35,12 +47,15 @@ def loss_name(loss: Any) -> str:
     if found is None:
         raise Refused(f"the loss {given}: there are cross_entropy, mean_squared_error, binary_cross_entropy, and own for a model that "
                       "returns its loss")
-    means(loss)
-    if getattr(loss, "weight", None) is not None:
-        raise Refused(f"{given} with class weights")
+    if not isinstance(loss, str) and special(loss):
+        raise Refused(f"{given} with {special(loss)}")
     if found == "binary_cross_entropy" and getattr(loss, "from_logits", True) is False and not isinstance(loss, str):
         raise Refused(f"{given}(from_logits=False): leave the sigmoid out of the model and set from_logits=True")
     return found
+
+
+def is_cross_entropy(loss: Any) -> bool:
+    return loss is None or LOSSES.get(_given(loss).replace("_", "").lower()) == "cross_entropy"
 
 
 def smoothing(loss: Any) -> float:

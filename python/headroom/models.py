@@ -159,12 +159,13 @@ def is_keras(model: Any) -> bool:
 
 
 def model(source: Any, *, name: Optional[str] = None, classes: int = 0, loss: Any = None, example: Any = None,
-          custom_ops: bool = False) -> Model:
+          custom_ops: bool = False, rows: Optional[tuple[int, ...]] = None) -> Model:
     """A model from a name ("resnet18:classes=10,size=64"), a file ("my.hr"), one line ("net: ..."), a function
     build(graph, batch, training), a torch module or a Keras model.
 
     loss: of torch and Keras models (a name, or the framework's own loss object).  example: inputs of a torch module, one batch;
-    fit and evaluate take it from the data.  custom_ops: ops of a torch module that have no counterpart run in PyTorch on the host."""
+    fit and evaluate take it from the data.  custom_ops: ops of a torch module that have no counterpart run in PyTorch on the host.
+    rows: the shape of one sample's labels, which tells where classes stand in outputs of three dimensions; fit takes it from the data."""
     if isinstance(source, Model):
         return source
     if isinstance(source, (str, os.PathLike)):
@@ -172,7 +173,7 @@ def model(source: Any, *, name: Optional[str] = None, classes: int = 0, loss: An
     if is_keras(source):
         return _from_keras(source, loss, name)
     if is_torch(source):
-        return _from_torch(source, loss, name, example, custom_ops)
+        return _from_torch(source, loss, name, example, custom_ops, rows)
     if callable(source):
         handle, kept = define(source, name or str(getattr(source, "__name__", "model")), classes)
         return Model(None, handle, kept)
@@ -230,13 +231,14 @@ def safe(name: str) -> str:
     return "".join(ch if ch.isalnum() or ch in "-_" else "_" for ch in name)[:60] or "model"
 
 
-def _from_torch(module: Any, loss: Any, name: Optional[str], example: Any, custom_ops: bool) -> Model:
+def _from_torch(module: Any, loss: Any, name: Optional[str], example: Any, custom_ops: bool,
+                rows: Optional[tuple[int, ...]]) -> Model:
     from . import torch as front
     from .foreign import loss_name
 
     if example is None:
         raise UsageError("a torch module needs example inputs: pass example=(x,) to hr.model, or data to fit")
-    return _save(front.export(module, example, loss_name(loss), name=name, custom_ops=custom_ops), module)
+    return _save(front.export(module, example, loss_name(loss), name=name, custom_ops=custom_ops, rows=rows), module)
 
 
 def _from_keras(source: Any, loss: Any, name: Optional[str]) -> Model:

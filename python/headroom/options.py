@@ -138,7 +138,8 @@ def resolve(model: Any, data: Optional[Data], loss: Any, given: dict[str, Any], 
             example = example if own_labels(model, loss, len(example)) else example[:-1]
         if smoothing(loss):
             given.setdefault("smoothing", smoothing(loss))
-        return make_model(model, loss=loss, example=example, custom_ops=bool(given.pop("custom_ops", False)))
+        rows = label_rows(data) if labels else None
+        return make_model(model, loss=loss, example=example, custom_ops=bool(given.pop("custom_ops", False)), rows=rows)
     if is_keras(model) and labels and real_labels(data):
         from .foreign import compiled, loss_name
 
@@ -157,19 +158,24 @@ def real_labels(data: Optional[Data]) -> int:
     return max(1, found[-1].ndim) if found and len(found) > 1 and found[-1].dtype.kind == "f" else 0
 
 
+def label_rows(data: Optional[Data]) -> Optional[tuple[int, ...]]:
+    """The dimensions of one sample's labels, where they are whole numbers in arrays or batches."""
+    found = data.example(1) if data is not None and data.text is None else None
+    return tuple(found[-1].shape[1:]) if found and len(found) > 1 and found[-1].dtype.kind in "iu" else None
+
+
 def with_loss(model: Any, loss: Any, count: int, real: int = 0) -> tuple[Any, Any]:
     """A loss without a counterpart, of torch.nn or a function of output and labels, becomes the end of the module; so does cross entropy
     with a probability for each class as labels."""
-    from .foreign import known_loss, loss_name, means
+    from .foreign import is_cross_entropy, plain_loss
 
-    soft = bool(real) and loss is not None and known_loss(loss) and loss_name(loss) == "cross_entropy"
+    soft = bool(real) and loss is not None and is_cross_entropy(loss)
     if soft and real < 2:
         raise UsageError(NO_CLASSES)
-    if not soft and (known_loss(loss) or not callable(loss)):
+    if not soft and (plain_loss(loss) or not callable(loss)):
         return model, loss
     from .torch.losses import joined, probabilities
 
-    means(loss)
     return joined(model, loss if callable(loss) else probabilities, count), "own"
 
 

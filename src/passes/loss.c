@@ -150,16 +150,25 @@ static hr_status change_loss(const options *o, hri_rewrite *r) {
     return status == HR_OK ? r->to->error.code : status;
 }
 
+/* Whether there is one label for each row of scores; a model with a loss of its own may have others. */
+static bool label_rows(const hr_meta *label, const hr_shape *scores) {
+    bool same = !hr_type_is_real(label->type) && label->shape.rank + 1 == scores->rank;
+    for (int i = 0; same && i < label->shape.rank; i++) {
+        same = label->shape.dim[i] == scores->dim[i];
+    }
+    return same;
+}
+
 static void add_metrics(hr_graph *g) {
     const hri_result *logits = find_result(g, "logits");
     const hr_value label = hr_graph_find(g, "label");
     if (!logits || logits->spare || label == HR_NONE || find_result(g, "accuracy") ||
-        hr_type_is_real(g->values[label].meta.type)) {
+        !label_rows(&g->values[label].meta, &g->values[logits->value].meta.shape)) {
         return;
     }
     const hr_value scores = logits->value;
     const hr_shape *shape = &g->values[scores].meta.shape;
-    const int64_t classes = shape->rank ? shape->dim[shape->rank - 1] : 0;
+    const int64_t classes = shape->dim[shape->rank - 1];
     hr_graph_result(g, hr_accuracy(g, scores, label, 1), "accuracy");
     if (classes > 5) {
         hr_graph_result(g, hr_accuracy(g, scores, label, 5), "top5");

@@ -75,7 +75,7 @@ class Modules(unittest.TestCase):
 
 
 class Losses(unittest.TestCase):
-    def regress(self, loss, module=None, steps: int = 4) -> list:
+    def regress(self, loss, module=None, steps: int = 4, rate: float = 0.1) -> list:
         """Losses of our steps and of PyTorch's, with the same module and loss."""
         rng = np.random.default_rng(1)
         x = rng.normal(size=(16, 4)).astype("float32")
@@ -83,9 +83,9 @@ class Losses(unittest.TestCase):
         torch.manual_seed(3)
         module = module or torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Tanh(), torch.nn.Linear(8, 1))
         theirs = copy.deepcopy(module)
-        with hr.session(module, (x, y), batch=16, budget=BUDGET, loss=loss, optimizer="sgd", rate=0.1, momentum=0.0) as s:
+        with hr.session(module, (x, y), batch=16, budget=BUDGET, loss=loss, optimizer="sgd", rate=rate, momentum=0.0) as s:
             mine = [float(s.step(x, y)) for _ in range(steps)]
-        optimizer, want = torch.optim.SGD(theirs.parameters(), lr=0.1), []
+        optimizer, want = torch.optim.SGD(theirs.parameters(), lr=rate), []
         for _ in range(steps):
             optimizer.zero_grad()
             given = torch.from_numpy(x), torch.from_numpy(y)
@@ -103,8 +103,55 @@ class Losses(unittest.TestCase):
         for loss in (lambda output, label: (output - label).abs().mean(), torch.nn.SmoothL1Loss(), torch.nn.functional.l1_loss):
             mine = self.regress(loss)
             self.assertLess(mine[-1], mine[0])
-        with self.assertRaisesRegex(hr.Refused, "reduction='sum'"):
-            self.regress(torch.nn.L1Loss(reduction="sum"))
+        self.regress(torch.nn.L1Loss(reduction="sum"), rate=0.01)
+
+    def classify(self, module: torch.nn.Module, x: torch.Tensor, y: torch.Tensor, loss) -> tuple:
+        """Three steps of ours next to PyTorch's; the module and what fit gave."""
+        theirs = copy.deepcopy(module)
+        h = hr.fit(module, hr.data(x, y, shuffle=False), batch=len(y), steps=3, budget=BUDGET, verbose=False, loss=loss,
+                   optimizer=torch.optim.SGD(module.parameters(), lr=0.1))
+        optimizer, want = torch.optim.SGD(theirs.parameters(), lr=0.1), []
+        for _ in range(3):
+            optimizer.zero_grad()
+            value = loss(theirs(x), y)
+            value.backward()
+            optimizer.step()
+            want.append(float(value))
+        np.testing.assert_allclose(h.losses, want, rtol=1e-4)
+        for a, b in zip(module.parameters(), theirs.parameters()):
+            torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
+        return module, h
+
+    def test_settings_of_losses_are_read_or_part_of_the_module(self) -> None:
+        torch.manual_seed(7)
+        x, y, weight = torch.randn(8, 5), torch.randint(0, 4, (8,)), torch.tensor([1.0, 2.0, 0.5, 3.0])
+        y[:3] = 0
+        for loss in (torch.nn.CrossEntropyLoss(weight=weight), torch.nn.CrossEntropyLoss(ignore_index=0),
+                     torch.nn.CrossEntropyLoss(weight, ignore_index=0, label_smoothing=0.1), torch.nn.CrossEntropyLoss(reduction="sum")):
+            module, _ = self.classify(torch.nn.Linear(5, 4), x, y, loss)
+        many = torch.nn.BCEWithLogitsLoss(pos_weight=weight)
+        self.classify(torch.nn.Linear(5, 4), x, torch.nn.functional.one_hot(y, 4).float(), many)
+        self.classify(torch.nn.Linear(5, 4), x, y[:, None], lambda output, label: torch.nn.functional.cross_entropy(output, label[:, 0]))
+
+    def test_a_label_that_is_ignored_is_not_in_the_accuracy_nor_in_a_share(self) -> None:
+        torch.manual_seed(8)
+        x, y, loss = torch.randn(4, 3, 8, 8), torch.randint(0, 5, (4, 8, 8)), torch.nn.CrossEntropyLoss(ignore_index=255)
+        y[:2] = 255
+        module, _ = self.classify(torch.nn.Conv2d(3, 5, 3, padding=1), x, y, loss)
+        with torch.no_grad():
+            out = module(x)
+        found = hr.evaluate(module, (x, y), loss=loss, batch=4)
+        self.assertAlmostEqual(found.loss, float(loss(out, y)), places=4)
+        self.assertAlmostEqual(found.accuracy, float((out.argmax(1) == y)[y < 255].float().mean()), places=4)
+        with self.assertRaisesRegex(hr.Error, "cannot be split"):
+            hr.fit(module, (x, y), batch=4, steps=1, budget=BUDGET, verbose=False, loss=loss, micro_batches=2)
+
+    def test_classes_stand_where_the_labels_say(self) -> None:
+        torch.manual_seed(9)
+        module, _ = self.classify(torch.nn.Conv1d(3, 5, 3, padding=1), torch.randn(4, 3, 8), torch.randint(0, 5, (4, 8)),
+                                  torch.nn.CrossEntropyLoss())
+        x = torch.randn(2, 3, 8)
+        np.testing.assert_allclose(hr.predict(module, x), module(x).detach().numpy(), atol=1e-4)
 
     def test_a_module_that_returns_its_loss_gets_the_labels(self) -> None:
         class Whole(torch.nn.Module):
@@ -163,7 +210,8 @@ class Read(unittest.TestCase):
 
     def test_losses(self) -> None:
         self.assertEqual(foreign.loss_name(torch.nn.MSELoss()), "mean_squared_error")
-        for refused in (torch.nn.L1Loss(), torch.nn.CrossEntropyLoss(reduction="sum"), torch.nn.CrossEntropyLoss(torch.ones(3))):
+        for refused in (torch.nn.L1Loss(), torch.nn.CrossEntropyLoss(reduction="sum"), torch.nn.CrossEntropyLoss(torch.ones(3)),
+                        torch.nn.CrossEntropyLoss(ignore_index=0), torch.nn.BCEWithLogitsLoss(pos_weight=torch.ones(3))):
             with self.assertRaises(hr.Refused):
                 foreign.loss_name(refused)
 

@@ -10,6 +10,8 @@ reads it.  Its dimensions that grow with the batch hold copies of one row; they 
 What has no op of its own is composed here of those there are."""
 from __future__ import annotations
 
+from typing import Optional
+
 from .norms import Norms
 from .patterns import found
 from .picks import Picks
@@ -20,6 +22,8 @@ from .volumes import Volumes
 
 class Build(Volumes, Norms, Sequences, Picks):
     """The ops, over one form."""
+
+    counted: Optional[Tensor] = None  # labels as a loss counts them, where some of them stand for none
 
     def map2(self, op: str, a: Any, b: Any) -> Tensor:
         return found(self, op, a, b) or super().map2(op, a, b)

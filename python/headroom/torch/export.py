@@ -220,8 +220,9 @@ def both(module: torch.nn.Module, example: Sequence[Any], notes: list) -> list:
 
 def export(module: torch.nn.Module, example: Sequence[torch.Tensor], loss: str = "cross_entropy",
            name: Optional[str] = None, names: Optional[Sequence[str]] = None, dim: Optional[int] = None,
-           custom_ops: bool = False) -> Exported:
-    """The module as a model.  `example`: inputs of a batch of 2 or more, best no other size of the model.
+           custom_ops: bool = False, rows: Optional[Sequence[int]] = None) -> Exported:
+    """The module as a model.  `example`: inputs of a batch of 2 or more, best no other size of the model.  `dim`: where the classes
+    stand in the output; default: last, and second in images and where `rows`, the shape of one sample's labels, says so.
 
     Raises Refused, with the user's source line, for what cannot be taken.  The module's mode is left as it was.  With custom_ops what
     has no counterpart runs in PyTorch (headroom.torch.outside)."""
@@ -246,7 +247,7 @@ def export(module: torch.nn.Module, example: Sequence[torch.Tensor], loss: str =
         outputs = [o for o in outputs if o.type == "f32"]
         if not outputs:
             raise Refused("the module returns no tensor of real numbers")
-        found, orders = attach(b, outputs, loss, dim)
+        found, orders = attach(b, outputs, loss, dim, rows=rows)
         counters.update(walk.counters)
         fuse(form)
         forms.append(form)

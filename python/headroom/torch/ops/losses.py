@@ -85,14 +85,25 @@ def cross_entropy_loss(b: Build, c: Call) -> Tensor:
         if c["label_smoothing"] or c["weight"] is not None:
             raise Refused("cross entropy of probabilities with weights or label smoothing")
         return reduced(b, b.neg(y), c["reduction"])
-    if c["weight"] is None and not c["label_smoothing"] and c["reduction"] == MEAN and c["ignore_index"] < 0 and x.rank > 1 \
-            and isinstance(target, Tensor):
+    if c["weight"] is None and not c["label_smoothing"] and c["reduction"] == MEAN and x.rank > 1 and isinstance(target, Tensor):
         t = b.last(x, d)
-        ids = b.lie(b.ids(target), [i - (i > d) for i in t.order[:-1]])  # type: ignore[arg-type]
+        ids = b.lie(unless(b, target, c["ignore_index"]), [i - (i > d) for i in t.order[:-1]])
         rows = t.value.shape[:-1]
-        return Tensor(b.form.node("cross_entropy", [t.value, ids.value], [("f32", ()), ("f32", rows)])[0])
+        if c["ignore_index"] < 0:
+            return Tensor(b.form.node("cross_entropy", [t.value, ids.value], [("f32", ()), ("f32", rows)])[0])
+        b.counted = ids  # the library counts labels that are inputs; of these the sums say that a batch is not to be split
+        total = Tensor(b.form.node("cross_entropy", [t.value, ids.value], [("f32", ()), ("f32", rows)], sum=True)[0])
+        return b.map2("div", total, b.reduce("sum", b.compare("greater_equal", ids, Const(np.float32(0))), [], False))
     log = b.softmax(x, d, "log_softmax")
     return nll(b, log, target, d, c["weight"], c["reduction"], c["ignore_index"], c["label_smoothing"])
+
+
+def unless(b: Build, target: Tensor, ignored: int) -> Tensor:
+    """Labels with -1, which counts nowhere, in place of the one that is ignored."""
+    if ignored < 0:
+        return b.tensor(b.ids(target))
+    ids = b.cast(target, "f32")
+    return b.tensor(b.ids(b.map2("sub", ids, b.affine(b.compare("equal", ids, Const(np.float32(ignored))), ignored + 1.0))))
 
 
 @op("nll_loss", "nll_loss_nd", "nll_loss2d")
@@ -106,14 +117,14 @@ def nll(b: Build, log: Tensor, target: Any, d: int, weight: Any, how: int, ignor
     ids = b.cast(b.whole(operand(target)), "f32")
     counts = b.compare("not_equal", ids, Const(np.float32(ignore)))
     safe = b.tensor(b.ids(b.map2("mul", ids, counts)))
+    b.counted = unless(b, b.tensor(operand(target)), ignore) if ignore >= 0 else None
     each = b.neg(b.squeeze(b.take_along(log, b.unsqueeze(safe, d), d), [d]))
+    even = b.map2("mul", log, b.reshape(b.tensor(weight), (-1, *[1] * (log.rank - 1 - d)))) if smoothing and weight is not None else log
+    even = b.map2("mul", b.neg(b.reduce("mean", even, [d], False)), counts) if smoothing else even
     if weight is not None:
         counts = b.map2("mul", counts, b.gather(b.tensor(weight), safe))
     each = b.map2("mul", each, counts)
     if smoothing:
-        if weight is not None:
-            raise Refused("label smoothing with weights of classes")
-        even = b.map2("mul", b.neg(b.reduce("mean", log, [d], False)), counts)
         each = b.map2("add", b.affine(each, 1 - smoothing), b.affine(even, smoothing))
     if how == NONE:
         return each
