@@ -10,6 +10,7 @@
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include "base/alloc.h"
 #include "base/nearest.h"
 #include "data/pipeline.h"
@@ -37,6 +38,46 @@ static const hri_stage_type *find_type(const char *name) {
         }
     }
     return NULL;
+}
+
+/* A path in place of a source: what it may have meant, by what is there; NULL: nothing is. */
+static const char *source_for(const char *path) {
+    static const char *const sources[][2] = {
+        {".csv", "csv"}, {".npy", "npy"}, {".txt", "text"}, {".tfrecord", "tfrecord"}};
+    struct stat is;
+    if (stat(path, &is) != 0) {
+        return NULL;
+    }
+    if (S_ISDIR(is.st_mode)) {
+        return "images";
+    }
+    const char *const end = strrchr(path, '.');
+    for (size_t i = 0; end && i < sizeof sources / sizeof sources[0]; i++) {
+        if (strcmp(end, sources[i][0]) == 0) {
+            return sources[i][1];
+        }
+    }
+    return NULL;
+}
+
+/* Of a text that does not begin with a source: says so where it begins with a path. */
+static hr_status no_source(reader *r, hr_status otherwise) {
+    char path[1024];
+    const size_t length = strcspn(r->text, ",|");
+    if (length >= sizeof path) {
+        return otherwise;
+    }
+    memcpy(path, r->text, length);
+    path[length] = '\0';
+    while (path[0] && isspace((unsigned char)path[strlen(path) - 1])) {
+        path[strlen(path) - 1] = '\0';
+    }
+    const char *const source = source_for(path);
+    return !source ? otherwise
+                   : hri_pipeline_fail(r->pipeline, HR_E_INVALID,
+                                       "\"%.200s\" is a path without the name of a source; did you "
+                                       "mean %s:%.200s?",
+                                       path, source, path);
 }
 
 static hr_status unknown_stage(reader *r, const char *name) {
@@ -242,12 +283,10 @@ static hr_status parse_stage(reader *r, hri_stage *before, hri_stage **out) {
         name[n++] = *r->at++;
     }
     name[n] = 0;
-    if (n == 0) {
-        return wrong(r, "missing stage name");
-    }
-    const hri_stage_type *type = find_type(name);
+    const hri_stage_type *type = n ? find_type(name) : NULL;
     if (!type) {
-        return unknown_stage(r, name);
+        const hr_status status = n ? unknown_stage(r, name) : wrong(r, "missing stage name");
+        return before || r->depth > 1 ? status : no_source(r, status);
     }
     skip_spaces(r);
     values *v = hri_calloc(1, sizeof *v);

@@ -202,7 +202,7 @@ hr_status hri_source_set_loss(hri_source *s, const hri_loss *loss, hri_prose *wh
 
 /* Labels that are numbers in a file say how many classes there are. */
 static hr_status take_labels(hr_pipeline *p, hri_source *s) {
-    const int scalar = s->label.name[0] && s->label.meta.shape.rank == 0;
+    const int scalar = s->label.name[0] && hri_source_count(&s->label.meta.shape) == 1;
     s->labels.size = sizeof s->labels;
     hr_status status =
         s->label.name[0] ? hr_pipeline_labels(p, s->label.name, &s->labels) : HR_E_NOT_FOUND;

@@ -98,7 +98,16 @@ static hr_status say_picture(text *t, const hri_source *s, const hri_model_input
                                  s->text, (long long)is->dim[2], (long long)channels,
                                  (long long)is->dim[2]);
         }
-        if (is->dim[0] != h || is->dim[1] != w) {
+        const int scaled = is->dim[0] != h || is->dim[1] != w;
+        if (scaled && s->input.meta.type != HR_TYPE_U8) {
+            char a[256], b[256];
+            return hri_prose_set(why, HR_E_SHAPE,
+                                 "%s has %s, but the model expects %s, height x width x channels; "
+                                 "only images of u8 are scaled",
+                                 s->text, hr_meta_print(&s->input.meta, a, sizeof a),
+                                 hr_meta_print(&want->sample, b, sizeof b));
+        }
+        if (scaled) {
             say(t, " | resize(size=%lldx%lld)", (long long)h, (long long)w);
         }
         if (wants(augment, "flip")) {
@@ -124,7 +133,9 @@ static hr_status say_picture(text *t, const hri_source *s, const hri_model_input
         say(t, " | rename(image,to=%s)", s->input.name);
     }
     if (s->input.meta.type == HR_TYPE_U8 && channels > HRI_PIXELS_CHANNELS) {
-        return hri_prose_set(why, HR_E_SHAPE, "images can have at most %d channels, not %lld",
+        return hri_prose_set(why, HR_E_SHAPE,
+                             "images can have at most %d channels, not %lld; channels are the last "
+                             "dimension: height x width x channels",
                              HRI_PIXELS_CHANNELS, (long long)channels);
     }
     return HR_OK;

@@ -60,7 +60,11 @@ static hr_status parse_shape(const char *at, hr_shape *shape, hri_prose *why) {
 hr_status hri_npy_parse(const void *data, size_t bytes, hri_npy *out, hri_prose *why) {
     const unsigned char *p = data;
     if (bytes < 10 || memcmp(p, "\x93NUMPY", 6) != 0) {
-        return hri_prose_set(why, HR_E_FORMAT, "not a .npy file");
+        const char *is = bytes >= 4 && memcmp(p, "PK\3\4", 4) == 0
+                             ? ": an archive (.npz); numpy.save writes its arrays one by one"
+                         : bytes >= 2 && memcmp(p, "\x1f\x8b", 2) == 0 ? ": compressed; gunzip it"
+                                                                       : "";
+        return hri_prose_set(why, HR_E_FORMAT, "not a .npy file%s", is);
     }
     if (p[6] < 1 || p[6] > 3) {
         return hri_prose_set(why, HR_E_FORMAT,
@@ -99,7 +103,14 @@ hr_status hri_npy_parse(const void *data, size_t bytes, hri_npy *out, hri_prose 
         t++;
     }
     if (!t->descr) {
-        return hri_prose_set(why, HR_E_FORMAT, "type %.8s is not supported", descr);
+        const int quoted = descr[0] == '\'';
+        const int letters = quoted ? (int)strcspn(descr + 1, "'") : (int)strcspn(descr, ",}");
+        return hri_prose_set(
+            why, HR_E_FORMAT, "type %.*s is not supported%s", letters < 16 ? letters : 16,
+            descr + quoted,
+            quoted && descr[1] == '>'
+                ? "; save a little-endian copy: x.astype(x.dtype.newbyteorder('<'))"
+                : "");
     }
     if (strncmp(order, "False", 5) != 0) {
         return hri_prose_set(why, HR_E_FORMAT,

@@ -30,6 +30,9 @@ static hr_status take_names(hri_tablefile *t, char *record, uint64_t length, hri
     if (length >= 2 && (memcmp(record, "\xff\xfe", 2) == 0 || memcmp(record, "\xfe\xff", 2) == 0)) {
         return hri_prose_set(why, HR_E_FORMAT, "%s is UTF-16; convert it to UTF-8", file);
     }
+    if (length >= 2 && memcmp(record, "\x1f\x8b", 2) == 0) {
+        return hri_prose_set(why, HR_E_FORMAT, "%s is compressed; gunzip it", file);
+    }
     if (length >= 3 && memcmp(record, "\xef\xbb\xbf", 3) == 0) {
         p += 3; /* the mark that some programs put before UTF-8 */
     }

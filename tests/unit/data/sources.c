@@ -322,7 +322,12 @@ TEST(npy, slices_side_by_side_with_converted_types) {
     d = "{'descr': '<c8', 'fortran_order': False, 'shape': (3,), }  ";
     memcpy(head + 10, d, strlen(d));
     test_write(test_folder(), "complex.npy", head, 128);
-    refused(in("npy:@", "complex.npy"), HR_E_FORMAT, "<c8");
+    refused(in("npy:@", "complex.npy"), HR_E_FORMAT, "type <c8 is not supported");
+    head[10 + strlen("{'descr': '")] = '>';
+    test_write(test_folder(), "big.npy", head, 128);
+    refused(in("npy:@", "big.npy"), HR_E_FORMAT, "type >c8 is not supported; save a little-endian");
+    test_write(test_folder(), "xy.npz", "PK\3\4 and more bytes", 19);
+    refused(in("npy:@", "xy.npz"), HR_E_FORMAT, "an archive (.npz)");
 }
 
 TEST(mnist, pictures_and_labels) {

@@ -1,6 +1,8 @@
 /* The textual form: what it reads, and what it says about what it cannot read. */
+#include <stdio.h>
 #include <string.h>
 #include <headroom/data.h>
+#include "pictures.h"
 #include "test.h"
 
 static void refused(const char *text, hr_status wanted, const char *part) {
@@ -26,6 +28,17 @@ TEST(text, says_what_is_wrong_with_it) {
     refused("range:\"3", HR_E_INVALID, "quotation");
     refused("zip({range:4},{range:3})", HR_E_EXISTS, "value");
     refused("range:3 | map", HR_E_INVALID, "hr_pipeline_map");
+}
+
+TEST(text, a_path_without_a_source_is_told_which) {
+    char text[1200], wanted[1200];
+    const char *const folder = test_folder();
+    test_write(folder, "t.csv", "a,b\n1,2\n", 8);
+    refused(folder, HR_E_INVALID, "did you mean images:/");
+    snprintf(text, sizeof text, "%s/t.csv,x=*,y=b | batch(2)", folder);
+    snprintf(wanted, sizeof wanted, "did you mean csv:%.150s", folder);
+    refused(text, HR_E_INVALID, wanted);
+    refused("range:3 | /", HR_E_INVALID, "missing stage name");
 }
 
 static uint64_t count_of(const char *text) {

@@ -119,6 +119,25 @@ TEST(source, arrays_of_another_shape_are_refused_with_both_shapes) {
     hri_source_deinit(&s);
 }
 
+TEST(source, pictures_of_numbers_are_not_scaled_and_a_column_of_labels_has_classes) {
+    const char *folder = test_folder();
+    const float x[3 * 3 * 5 * 5] = {0};
+    const int64_t y[3] = {0, 1, 1};
+    write_npy(folder, "x.npy", "(3, 3, 5, 5)", "<f4", x, sizeof x); /* channels first */
+    write_npy(folder, "y.npy", "(3, 1)", "<i8", y, sizeof y);
+    char src[600], text[512];
+    hri_model_input want;
+    hri_source s;
+    hri_prose why = {""};
+    input_of("lenet:size=12,channels=5,classes=2", &want);
+    snprintf(src, sizeof src, "npy:%s/x.npy,%s/y.npy", folder, folder);
+    CHECK_OK(hri_source_look(src, &want, &s, &why));
+    CHECK_EQ(s.class_count, 2);
+    CHECK_EQ(hri_source_stages(&s, &want, NULL, text, sizeof text, &why), HR_E_SHAPE);
+    CHECK(strstr(why.text, "f32[3,5,5], but the model expects f32[12,12,5], height x width"));
+    hri_source_deinit(&s);
+}
+
 TEST(source, an_image_field_keeps_its_name_behind_the_stages) {
     const char *folder = test_folder();
     const float x[2 * 4 * 4 * 3] = {0};
