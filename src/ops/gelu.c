@@ -20,15 +20,19 @@ HRI_MAP1_SCALAR_AS(gelu, hri_attr_gelu, HRI_GELU_TEXT,
                        ? a / ((T)1 + exp((T)-1.5957691216057308 * (a + (T)0.044715 * a * a * a)))
                        : (T)0.5 * a * ((T)1 + erf(a * (T)0.7071067811865476)))
 
-#define BY(NAME, CHOICE)                                                                           \
-    __attribute__((always_inline)) static inline float NAME##_f32(float a,                         \
-                                                                  const hri_attr_gelu *p) {        \
-        (void)p;                                                                                   \
-        return gelu_f32(a, &(const hri_attr_gelu){CHOICE});                                        \
-    }                                                                                              \
-    HRI_MAP1_HOST(NAME, hri_attr_gelu)
-BY(by_erf, 0)
-BY(by_tanh, 1)
+__attribute__((always_inline)) static inline float by_erf_f32(float a, const hri_attr_gelu *p) {
+    float e;
+    (void)p;
+    return a * hri_normal(a, &e);
+}
+
+__attribute__((always_inline)) static inline float by_tanh_f32(float a, const hri_attr_gelu *p) {
+    (void)p;
+    return gelu_f32(a, &(const hri_attr_gelu){1});
+}
+
+HRI_MAP1_HOST(by_erf, hri_attr_gelu)
+HRI_MAP1_HOST(by_tanh, hri_attr_gelu)
 
 static hr_status gelu_host(const hri_call *c) {
     return ((const hri_attr_gelu *)c->sig->attr)->approximate ? by_tanh_host(c) : by_erf_host(c);

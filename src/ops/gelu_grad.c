@@ -21,15 +21,22 @@ HRI_MAP2_SCALAR_AS(gelu_grad, hri_attr_gelu, HRI_GELU_GRAD_TEXT,
                        : a *((T)0.5 * ((T)1 + erf(b * (T)0.7071067811865476)) +
                              b * (T)0.3989422804014327 * exp((T)-0.5 * b * b)))
 
-#define BY(NAME, CHOICE)                                                                           \
-    __attribute__((always_inline)) static inline float NAME##_f32(float a, float b,                \
-                                                                  const hri_attr_gelu *p) {        \
-        (void)p;                                                                                   \
-        return gelu_grad_f32(a, b, &(const hri_attr_gelu){CHOICE});                                \
-    }                                                                                              \
-    HRI_MAP2_SAME_HOST(NAME, hri_attr_gelu)
-BY(by_erf, 0)
-BY(by_tanh, 1)
+__attribute__((always_inline)) static inline float by_erf_f32(float a, float b,
+                                                              const hri_attr_gelu *p) {
+    float e;
+    (void)p;
+    const float P = hri_normal(b, &e);
+    return a * (P + b * 0.3989422804014327f * e);
+}
+
+__attribute__((always_inline)) static inline float by_tanh_f32(float a, float b,
+                                                               const hri_attr_gelu *p) {
+    (void)p;
+    return gelu_grad_f32(a, b, &(const hri_attr_gelu){1});
+}
+
+HRI_MAP2_SAME_HOST(by_erf, hri_attr_gelu)
+HRI_MAP2_SAME_HOST(by_tanh, hri_attr_gelu)
 
 static hr_status gelu_grad_host(const hri_call *c) {
     return ((const hri_attr_gelu *)c->sig->attr)->approximate ? by_tanh_host(c) : by_erf_host(c);

@@ -62,6 +62,26 @@ TEST(vmath, erf_is_within_two_ulp) {
     check_worst("erf", hri_erf, erf);
 }
 
+TEST(vmath, normal_distribution_is_within_one_unit_of_one) {
+    double most = 0.0, most_e = 0.0;
+    for (uint32_t bits = 0; bits < 0x41c00000u; bits += 211) {
+        for (uint32_t sign = 0; sign < 2; sign++) {
+            const float x = hri_bits_float(bits | sign << 31);
+            const double by = (double)x * 0.70710678118654752440;
+            float e;
+            const double p = fabs((double)hri_normal(x, &e) - 0.5 * erfc(-by));
+            const double slope = fabs((double)e - exp(-by * by));
+            most = p > most ? p : most;
+            most_e = slope > most_e ? slope : most_e;
+        }
+    }
+    printf("        P: off by at most %.1e, e: by %.1e\n", most, most_e);
+    CHECK(most <= 0x1p-23 && most_e <= 0x1p-23);
+    float e;
+    CHECK(hri_normal(0.0f, &e) == 0.5f && e == 1.0f);
+    CHECK(hri_normal(INFINITY, &e) == 1.0f && hri_normal(-INFINITY, &e) < 1e-37f && e < 1e-36f);
+}
+
 TEST(vmath, special_values_are_exact) {
     CHECK(hri_exp(0.0f) == 1.0f && hri_exp(-INFINITY) == 0.0f && hri_exp(INFINITY) == INFINITY);
     CHECK(hri_log(1.0f) == 0.0f && hri_log(INFINITY) == INFINITY && hri_log(-0.0f) == -INFINITY);

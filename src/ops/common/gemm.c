@@ -57,6 +57,10 @@ typedef struct job {
     int64_t scratch_floats;
     float *partial; /* (parts, batch, M, N) */
     hri_gemm_kernels kernels;
+    int in_place; /* the kernels write the result where it belongs */
+    int64_t
+        groups; /* of tiles, one below the other, that a task computes with the same panels of B */
+    int64_t group; /* tiles of one */
 } job;
 
 static float load_real(hr_type type, const void *p, int64_t i) {
@@ -122,44 +126,117 @@ void hri_gemm_tile(int64_t m, int64_t n, int64_t k, const float *a, const float 
     multiply(&kernels, m, n, k, a, b, c, ldc, first);
 }
 
-/* Task: one tile of one part. */
-static void run_tile(void *arg, uint32_t number, uint32_t worker) {
+/* A strip of whole panels that reach beyond the matrix: by way of `room`, whose rows are `ld` apart. */
+static void multiply_strip(const hri_gemm_kernels *kernels, int64_t mc, int64_t nc, int64_t kc,
+                           const float *a, const float *b, float *c, int64_t ldc, int first,
+                           float *room, int64_t ld) {
+    for (int64_t i = 0; i < mc && !first; i++) {
+        memcpy(room + i * ld, c + i * ldc, (size_t)nc * sizeof *c);
+    }
+    multiply(kernels, mc, nc, kc, a, b, room, ld, first);
+    for (int64_t i = 0; i < mc; i++) {
+        memcpy(c + i * ldc, room + i * ld, (size_t)nc * sizeof *c);
+    }
+}
+
+/* One block of the depth to its place: whole panels at once, what is left of columns and rows by way of `room`. */
+static void multiply_in_place(const hri_gemm_kernels *kernels, int64_t mc, int64_t nc, int64_t kc,
+                              const float *a, const float *b, float *c, int64_t ldc, int first,
+                              float *room, int64_t ld) {
+    const int64_t m = mc - mc % MR, n = nc - nc % NR;
+    multiply(kernels, m, n, kc, a, b, c, ldc, first);
+    if (n < nc) {
+        multiply_strip(kernels, m, nc - n, kc, a, b + n * kc, c + n, ldc, first, room, NR);
+    }
+    if (m < mc) {
+        multiply_strip(kernels, mc - m, nc, kc, a + m * kc, b, c + m * ldc, ldc, first, room, ld);
+    }
+}
+
+/* A tile from `room` to its place, or among the parts. */
+static void put_tile(const job *w, int64_t part, int64_t batch, int64_t m0, int64_t mc, int64_t n0,
+                     int64_t nc, const float *room) {
+    const hri_gemm *g = w->g;
+    for (int64_t i = 0; i < mc; i++, room += w->u.n_tile) {
+        if (w->u.parts > 1) {
+            memcpy(w->partial + ((part * g->batch + batch) * g->m + m0 + i) * g->n + n0, room,
+                   (size_t)nc * sizeof *room);
+        } else {
+            put_row(g, batch, m0 + i, n0, nc, room);
+        }
+    }
+}
+
+static void add_bias(const hri_gemm *g, int64_t batch, int64_t nc, int64_t n0, int64_t mc,
+                     float *c) {
+    float line[NC];
+    for (int64_t j = 0; j < nc; j++) {
+        line[j] = load_real(g->bias_type, g->bias, batch * g->bias_step + n0 + j);
+    }
+    for (int64_t i = 0; i < mc; i++, c += g->n) {
+        for (int64_t j = 0; j < nc; j++) {
+            c[j] += line[j];
+        }
+    }
+}
+
+/* Task: a group of tiles of one part, one block of the depth after the other. */
+static void run_tiles(void *arg, uint32_t number, uint32_t worker) {
     const job *w = arg;
     const hri_gemm *g = w->g;
     const cut *u = &w->u;
     int64_t rest = number;
     /* Tiles that share columns of B follow one another. */
-    const int64_t im = rest % u->m_tiles;
-    rest /= u->m_tiles;
+    const int64_t first = rest % w->groups * w->group * u->m_tile;
+    rest /= w->groups;
     const int64_t in = rest % u->n_tiles;
     rest /= u->n_tiles;
     const int64_t part = rest % u->parts, batch = rest / u->parts;
-    const int64_t m0 = im * u->m_tile, n0 = in * u->n_tile;
-    const int64_t mc = g->m - m0 < u->m_tile ? g->m - m0 : u->m_tile;
+    const int64_t n0 = in * u->n_tile;
+    const int64_t last = g->m - first < w->group * u->m_tile ? g->m : first + w->group * u->m_tile;
     const int64_t nc = g->n - n0 < u->n_tile ? g->n - n0 : u->n_tile;
     const int64_t begin = part * u->k_part;
     const int64_t end = begin + u->k_part < g->k ? begin + u->k_part : g->k;
     const int64_t depth = g->k < KC ? g->k : KC;
-    float *c = w->scratch + worker * w->scratch_floats; /* (MC, n_tile) */
-    float *a = c + MC * u->n_tile, *b = a + MC * depth;
-    if (end <= begin) { /* K is 0 */
-        memset(c, 0, (size_t)(MC * u->n_tile) * sizeof *c);
-    }
+    float *room = w->scratch + worker * w->scratch_floats; /* (MC, n_tile) */
+    float *a = room + MC * u->n_tile, *b = a + MC * depth;
     for (int64_t k0 = begin; k0 < end; k0 += KC) {
         const int64_t kc = end - k0 < KC ? end - k0 : KC;
-        g->pack_a(g, batch, m0, mc, k0, kc, a);
         g->pack_b(g, batch, n0, nc, k0, kc, b);
-        multiply(&w->kernels, mc, nc, kc, a, b, c, u->n_tile, k0 == begin);
-    }
-    for (int64_t i = 0; i < mc; i++) {
-        const float *from = c + i * u->n_tile;
-        if (u->parts > 1) {
-            memcpy(w->partial + ((part * g->batch + batch) * g->m + m0 + i) * g->n + n0, from,
-                   (size_t)nc * sizeof *from);
-        } else {
-            put_row(g, batch, m0 + i, n0, nc, from);
+        for (int64_t m0 = first; m0 < last; m0 += u->m_tile) {
+            const int64_t mc = last - m0 < u->m_tile ? last - m0 : u->m_tile;
+            g->pack_a(g, batch, m0, mc, k0, kc, a);
+            if (w->in_place) {
+                float *c = (float *)g->c + (batch * g->m + m0) * g->n + n0;
+                multiply_in_place(&w->kernels, mc, nc, kc, a, b, c, g->n, k0 == begin, room,
+                                  u->n_tile);
+                if (g->bias && k0 + kc == end) {
+                    add_bias(g, batch, nc, n0, mc, c);
+                }
+            } else {
+                multiply(&w->kernels, mc, nc, kc, a, b, room, u->n_tile, k0 == begin);
+                if (k0 + kc == end) {
+                    put_tile(w, part, batch, m0, mc, n0, nc, room);
+                }
+            }
         }
     }
+    if (end <= begin) { /* K is 0: one tile, see group_tiles */
+        memset(room, 0, (size_t)(MC * u->n_tile) * sizeof *room);
+        put_tile(w, part, batch, first, last - first, n0, nc, room);
+    }
+}
+
+/* How many tiles a task computes: what it packs of B serves them all.  No bit depends on it. */
+static void group_tiles(job *w, uint32_t threads) {
+    enum { MOST = 4, TASKS = 2 /* a thread, at least */ };
+    const hri_gemm *g = w->g;
+    const cut *u = &w->u;
+    const int64_t tasks = g->batch * u->parts * u->m_tiles * u->n_tiles / (TASKS * threads);
+    w->in_place = !g->row && !g->add && g->c_type == HR_TYPE_F32 && u->parts == 1;
+    w->group = tasks < 1 || g->k == 0 || (g->k > KC && !w->in_place) ? 1 : tasks;
+    w->group = w->group < MOST ? w->group : MOST;
+    w->groups = over(u->m_tiles, w->group);
 }
 
 /* Range over rows of all batches: adds the parts in order. */
@@ -185,8 +262,9 @@ void hri_gemm_run(const hri_gemm *g, hri_threads *threads, void *workspace) {
     w.kernels = hri_gemm_kernels_pick();
     w.scratch_floats = scratch_floats(&w.u, g->k);
     w.partial = w.scratch + w.scratch_floats * hri_threads_count(threads);
-    const int64_t tasks = g->batch * w.u.parts * w.u.m_tiles * w.u.n_tiles;
-    hri_threads_run(threads, (uint32_t)tasks, run_tile, &w);
+    group_tiles(&w, hri_threads_count(threads));
+    const int64_t tasks = g->batch * w.u.parts * w.groups * w.u.n_tiles;
+    hri_threads_run(threads, (uint32_t)tasks, run_tiles, &w);
     if (w.u.parts > 1) {
         hri_threads_range(threads, (uint64_t)(g->batch * g->m), 16, add_parts, &w);
     }
