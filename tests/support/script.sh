@@ -2,6 +2,7 @@
 #
 #   try NAME COMMAND...         passes when the command does; its output is shown when it fails
 #   try_not CODE NAME COMMAND.. passes when the command exits with CODE
+#   try_within TOTAL QUIET NAME COMMAND...  as try, for one that may hang: see limited.py, which $python runs from $source
 #   skip NAME REASON            a case that cannot run here
 #   has_python                  is there a Python 3?
 #   finish                      prints the closing line and exits as it says
@@ -19,7 +20,12 @@ try_not() {
     shift 2
     [ ! -e "$tmp/output" ] || mv "$tmp/output" "$tmp/before"
     "$@" >"$tmp/output" 2>&1
-    code=$?
+    judge $? "$@"
+}
+
+judge() { # CODE COMMAND...: of case_name, with its output in $tmp/output
+    code=$1
+    shift
     if [ $code -eq "$wanted_code" ]; then
         passed=$((passed + 1))
         echo "ok      $case_name"
@@ -28,6 +34,20 @@ try_not() {
         echo "    exit code $code, wanted $wanted_code: $*"
         failed=$((failed + 1))
         echo "FAILED  $case_name"
+    fi
+}
+
+try_within() {
+    wanted_code=0 limits="$1 $2" case_name=$3 from=$(date +%s)
+    shift 3
+    [ ! -e "$tmp/output" ] || mv "$tmp/output" "$tmp/before"
+    "$python" "$source/tests/support/limited.py" $limits "$@" >"$tmp/output" 2>&1
+    code=$? case_name="$case_name ($(($(date +%s) - from)) s)"
+    case $code in 0 | 75) sed -n 's/^hung: /    &/p' "$tmp/output" ;; esac # said aloud whatever came of it
+    if [ $code -eq 75 ]; then
+        skip "$case_name" "it hung twice inside a BLAS library, with no frame of Headroom on its stacks"
+    else
+        judge $code "$@"
     fi
 }
 
