@@ -5,6 +5,7 @@
 #   try_within TOTAL QUIET NAME COMMAND...  as try, for one that may hang: see limited.py, which $python runs from $source
 #   skip NAME REASON            a case that cannot run here
 #   has_python                  is there a Python 3?
+#   plain_blas                  before PyTorch runs: see there
 #   finish                      prints the closing line and exits as it says
 #
 # $tmp is an empty folder that is removed at the end; $tmp/before holds what the case before printed.
@@ -58,6 +59,14 @@ skip() {
 }
 
 has_python() { "${HEADROOM_PYTHON:-python3}" -c '' 2>/dev/null; }
+
+# Without this, sgemm of the BLAS in PyTorch 2.15 for arm64 (NVPL 0.3) loops for ever on a Neoverse V1 whose SVE a virtual machine hides:
+# its table of block sizes is all 0 there, probably since it goes by the processor's name.  1 stands for its kernels without SVE.
+plain_blas() {
+    if [ "$(uname -m)" = aarch64 ] && ! grep -qw sve /proc/cpuinfo 2>/dev/null; then
+        export NVPL_BLAS_DEBUG_CPU_TYPE="${NVPL_BLAS_DEBUG_CPU_TYPE:-1}"
+    fi
+}
 
 finish() {
     echo "$passed passed, $failed failed, $skipped skipped"
