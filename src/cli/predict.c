@@ -55,6 +55,11 @@ static int said(const work *w, hr_status status, const hri_prose *why) {
     return hri_cli_exit_code_of_input(status);
 }
 
+/* Nobody reads on (| head), or there is no room: the rest would be predicted for nothing, unless it writes files. */
+static bool unread(const work *w) {
+    return w->cli->out.error && !w->o->out;
+}
+
 static hr_status show(void *user, const hr_prediction *p) {
     work *w = user;
     hri_prose why = {{0}};
@@ -64,7 +69,7 @@ static hr_status show(void *user, const hr_prediction *p) {
                              : w->o->shared.json ? hri_prediction_json(&sheet, p, &w->cli->out)
                                                  : hri_prediction_csv(&sheet, p, &w->cli->out);
     w->code = status == HR_OK ? HRI_EXIT_YES : said(w, status, &why);
-    return status;
+    return status == HR_OK && unread(w) ? HR_E_CANCELLED : status;
 }
 
 /* The object of --json begins and ends apart from its predictions. */
@@ -114,7 +119,8 @@ static int predict(work *w) {
     const hr_status status = hr_predictor_run(w->i.predictor, show, w, &w->i.result, &error);
     hri_out_flush(&w->cli->out);
     /* what was predicted before a failure stands, in an object that is whole */
-    code = hri_inference_end(&w->i, w->code == HRI_EXIT_YES ? status : HR_OK, &error);
+    const bool ended = w->code != HRI_EXIT_YES || unread(w);
+    code = hri_inference_end(&w->i, ended ? HR_OK : status, &error);
     code = hri_inference_verdict(&w->i, w->code == HRI_EXIT_YES ? code : w->code);
     if (w->o->shared.json) {
         code = print_keys(w, false, code);

@@ -256,6 +256,16 @@ static golden_result run_shell(const char *command) {
     return golden_run(&(golden_spec){.program = "/bin/sh", .args = "-c", .last_arg = line});
 }
 
+TEST(predict, ends_where_nobody_reads_on) {
+    set_up();
+    const golden_result r =
+        run_shell("for i in 1 2 3 4 5 6 7 8; do echo @/set/red/1.png; done >@/list; "
+                  "echo @/set/red/nowhere.png >>@/list; "
+                  "headroom predict @/run - --batch 1 <@/list >/dev/full");
+    CHECK_EQ(r.code, 3);
+    CHECK(strstr(r.err, "cannot write the result") && !strstr(r.err, "nowhere"));
+}
+
 TEST(predict, standard_input_is_a_list_or_a_picture) {
     set_up();
     golden_result r = run_shell(
