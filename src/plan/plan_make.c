@@ -1,8 +1,8 @@
 /* The planner: orders, search, placement, in a loop until the placement fits; then the proof.
  *
  *   1. the floor: under it nothing is tried, because nothing is possible;
- *   2. for each base order: from "keep all", "drop all" and nested checkpoints down to the limit, then back up to
- *      speed; the fastest is kept;
+ *   2. for each base order: from "keep all", "drop all" and, where these find nothing, in small steps from limits above and
+ *      from nested checkpoints down to the limit, then back up to speed; the fastest is kept;
  *   3. offsets.  Several of the fastest schedules are kept, because a slightly slower one may lie better.  When none can be
  *      placed, the limit sinks and 2 is continued from each; what is left in the end is spent on keeping more;
  *   4. certificates, and the checker.
@@ -11,6 +11,7 @@
 
 #include "base/alloc.h"
 #include "plan/bound.h"
+#include "plan/descend.h"
 #include "plan/order.h"
 #include "plan/pack.h"
 #include "plan/place.h"
@@ -28,6 +29,7 @@ enum {
     START_KEPT,
     START_DEEPER,
     START_DROPPED,
+    START_ABOVE,
     START_NESTED,
     START_COUNT = START_NESTED + 6
 };
@@ -141,7 +143,9 @@ static hr_status try_start(maker *m, uint32_t start, uint64_t effort) {
     }
     /* A way further down is often another way, and better for having more room left at its end. */
     const uint64_t limit = start == START_DEEPER ? m->limit - m->limit / 20 : m->limit;
-    if (status == HR_OK) {
+    if (status == HR_OK && start == START_ABOVE) {
+        status = m->o.any || m->o.short_memory ? HR_E_NO_PLAN : hri_descend(&m->s, limit, effort);
+    } else if (status == HR_OK) {
         status = hri_search_fit(&m->s, limit, effort);
     }
     if (status == HR_OK && !m->o.any) {
@@ -167,7 +171,7 @@ static hr_status try_starts(maker *m, int few, uint64_t effort) {
             continue;
         }
         for (uint32_t rule = 1; rule < hri_order_rules(m->p) && status == HR_OK; rule++) {
-            if (m->found && (start >= START_NESTED || m->kept[0].time <= good || m->o.any)) {
+            if (m->found && (start >= START_ABOVE || m->kept[0].time <= good || m->o.any)) {
                 return HR_OK;
             }
             status = hri_order_make(m->p, m->o.keep_order ? HRI_ORDER_GIVEN : rule, m->order);

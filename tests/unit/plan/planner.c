@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/fault.h"
+#include "plan/descend.h"
 #include "plan/from_graph.h"
 #include "plan/plan.h"
 #include "test.h"
@@ -172,6 +173,40 @@ TEST(planner, without_memory_of_its_own_fails_and_leaks_nothing) {
     }
     CHECK(nth > 50);
     hri_plan_destroy(plan);
+    hri_problem_deinit(&p);
+}
+
+/* ---- down in steps ---- */
+
+TEST(descend, reaches_the_limit_in_steps_and_ends_where_there_is_no_way) {
+    hri_problem p;
+    hri_schedule s;
+    chain(48, &p);
+    CHECK_OK(hri_schedule_init(&s, &p));
+    CHECK_OK(hri_descend(&s, 1000, 200000));
+    CHECK_LE(s.peak_bytes, 1000);
+    CHECK_EQ(s.limit, 1000);
+    CHECK(s.over == 0 && s.again_count > 0 && s.again_count < 3 * 48);
+    CHECK_STATUS(hri_descend(&s, 199, 20000), HR_E_NO_PLAN);
+    hri_schedule_deinit(&s);
+    hri_problem_deinit(&p);
+}
+
+TEST(descend, without_memory_of_its_own_fails_and_leaks_nothing) {
+    hri_problem p;
+    uint64_t nth = 1;
+    chain(8, &p);
+    for (int hit = 1; hit; nth++) {
+        hri_schedule s;
+        CHECK_OK(hri_schedule_init(&s, &p));
+        hri_fault_set(HRI_FAULT_ALLOC, nth, 0);
+        const hr_status status = hri_descend(&s, 600, 4000);
+        hit = hri_fault_delivered() > 0;
+        hri_fault_set(HRI_FAULT_ALLOC, 0, 0);
+        CHECK_STATUS(status, hit ? HR_E_NOMEM_HOST : HR_OK);
+        hri_schedule_deinit(&s);
+    }
+    CHECK(nth > 10);
     hri_problem_deinit(&p);
 }
 
