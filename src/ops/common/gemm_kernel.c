@@ -128,7 +128,7 @@ hri_gemm_kernels hri_gemm_kernels_pick(void) {
             .one = hri_kernel_avx2, .two = hri_kernel_avx512, .four = hri_kernel_avx512_four};
     }
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
-        return (hri_gemm_kernels){.one = hri_kernel_avx2};
+        return (hri_gemm_kernels){.one = hri_kernel_avx2, .two = hri_kernel_avx2_two};
     }
 #endif
     return (hri_gemm_kernels){.one = kernel, .one_8 = kernel_8, .two_4 = kernel_4};
