@@ -26,6 +26,11 @@ static hr_status failed(const shrinking *s, hr_status status, const hri_prose *p
     return hri_why_prose(s->why, hri_cause_of_input(status), status, NULL, prose);
 }
 
+/* What is there is not to blame: the machine is. */
+static hr_status not_written(const shrinking *s, hr_status status, const hri_prose *prose) {
+    return hri_why_prose(s->why, hri_cause_of(status), status, NULL, prose);
+}
+
 static hr_status failed_error(const shrinking *s, hr_status status, const hr_error *error) {
     return hri_why_error(s->why, hri_cause_of(status), status, NULL, error);
 }
@@ -133,7 +138,7 @@ static hr_status write_model_file(const shrinking *s, const char *text) {
                                 &prose);
     }
     hri_text_deinit(&file);
-    return status == HR_OK ? HR_OK : failed(s, status, &prose);
+    return status == HR_OK ? HR_OK : not_written(s, status, &prose);
 }
 
 /* As training names a model that no name opens. */
@@ -162,7 +167,7 @@ static hr_status write(shrinking *s) {
         about.passes = NULL; /* they were for training */
         status = hri_shrinking_save(&s->x, s->job->out, &about, &prose);
     }
-    status = status == HR_OK ? write_model_file(s, text) : failed(s, status, &prose);
+    status = status == HR_OK ? write_model_file(s, text) : not_written(s, status, &prose);
     hri_free(text);
     return status;
 }

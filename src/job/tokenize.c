@@ -2,6 +2,7 @@
 #include "job/tokenize.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -22,10 +23,17 @@ typedef struct work {
     hri_tokenize_result r;
     hri_why *why;
     hri_prose prose;
+    bool unwritten; /* a failure is one of the output, not of a text */
 } work;
 
 static hr_status failed(work *w, hr_status status, const char *what) {
-    return hri_why_prose(w->why, hri_cause_of_input(status), status, what, &w->prose);
+    const hr_cause cause = w->unwritten ? hri_cause_of(status) : hri_cause_of_input(status);
+    return hri_why_prose(w->why, cause, status, w->unwritten ? NULL : what, &w->prose);
+}
+
+static hr_status written(work *w, hr_status status) {
+    w->unwritten = status != HR_OK;
+    return status;
 }
 
 static hr_status tick(const work *w) {
@@ -34,7 +42,7 @@ static hr_status tick(const work *w) {
 
 static hr_status take_tokens(void *user, const hri_tokens *tokens, size_t bytes) {
     work *w = user;
-    hr_status status = hri_token_writer_write(&w->to.to, tokens, &w->prose);
+    hr_status status = written(w, hri_token_writer_write(&w->to.to, tokens, &w->prose));
     if (status != HR_OK) {
         return status;
     }
@@ -42,7 +50,7 @@ static hr_status take_tokens(void *user, const hri_tokens *tokens, size_t bytes)
     at->offset += bytes;
     w->r.tokens = at->tokens += tokens->count;
     w->r.bytes = at->text_bytes += bytes;
-    status = hri_token_output_note(&w->to, &w->prose);
+    status = written(w, hri_token_output_note(&w->to, &w->prose));
     return status == HR_OK ? tick(w) : status;
 }
 
@@ -61,7 +69,7 @@ static hr_status decode(work *w, size_t bytes) {
                                  "token %llu is %u, but the tokenizer has %lld tokens",
                                  (unsigned long long)w->r.tokens, token, (long long)w->r.vocab);
         }
-        status = length ? hri_writer_write(&w->text, text, length, &w->prose) : HR_OK;
+        status = length ? written(w, hri_writer_write(&w->text, text, length, &w->prose)) : HR_OK;
         w->r.bytes += length;
         w->r.tokens++;
     }
@@ -175,8 +183,8 @@ static hr_status run(work *w) {
     if (status != HR_OK) {
         return status;
     }
-    status = w->stream ? hri_token_output_commit(&w->to, &w->prose)
-                       : hri_writer_commit(&w->text, &w->prose);
+    status = written(w, w->stream ? hri_token_output_commit(&w->to, &w->prose)
+                                  : hri_writer_commit(&w->text, &w->prose));
     return status == HR_OK ? HR_OK : failed(w, status, NULL);
 }
 

@@ -49,6 +49,30 @@ TEST(shrink, says_what_it_saves_before_and_after_it_did) {
     CHECK_EQ(r.code, 0);
 }
 
+/* A limit on the size of files is met as a full disk is: what was asked for was right. */
+static golden_result type_without_room(const char *words) {
+    static char line[1600];
+    snprintf(line, sizeof line, "ulimit -f 8; exec " HEADROOM_PROGRAM " %s", words);
+    return golden_run(&(golden_spec){.program = "/bin/sh", .args = "-c", .last_arg = line});
+}
+
+TEST(shrink, and_tokenize_exit_with_3_where_there_is_no_room) {
+    char words[1200], text[16384];
+    test_untrained("resnet18:size=8,width=16,layers=1,classes=2",
+                   &(hri_about){.source = "synthetic", .input = "image"}, "a.safetensors");
+    snprintf(words, sizeof words, "shrink %s --keep 0.5 -o %s", in("a.safetensors"),
+             in("b.safetensors"));
+    golden_result r = type_without_room(words);
+    CHECK_EQ(r.code, 3);
+    CHECK(strstr(r.err, "b.safetensors: write: File too large"));
+    memset(text, 'a', sizeof text);
+    test_write(test_folder(), "a.txt", text, sizeof text);
+    snprintf(words, sizeof words, "tokenize %s --out %s", in("a.txt"), in("a.bin"));
+    r = type_without_room(words);
+    CHECK_EQ(r.code, 3);
+    CHECK(strstr(r.err, "a.bin: write: File too large") && !strstr(r.err, "a.txt"));
+}
+
 TEST(shrink, refuses_with_a_sentence) {
     golden_result r = type("shrink %s%s", in("none.safetensors"), "");
     CHECK_EQ(r.code, 2);
