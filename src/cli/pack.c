@@ -26,7 +26,7 @@ static const hri_field fields[] = {
     {0},
 };
 
-enum { MOST_BYTES = 64 << 20 };
+enum { MOST_BYTES = 64 << 20, SEARCH_BYTES = 16 << 20 };
 
 static int print_json(hri_cli *cli, const hri_pack_file *file, const uint64_t *offsets,
                       const hri_pack_result *r, int code) {
@@ -43,8 +43,10 @@ static int pack(hri_cli *cli, const pack_options *o, const hri_pack_file *file) 
     if (!offsets) {
         return hri_cli_failed(cli, NULL, "the offsets", HR_E_NOMEM_HOST);
     }
-    const hri_pack_options options = {
-        .align = o->align, .capacity = o->capacity, .effort = (uint64_t)o->effort};
+    const hri_pack_options options = {.align = o->align,
+                                      .capacity = o->capacity,
+                                      .effort = (uint64_t)o->effort,
+                                      .search_bytes = SEARCH_BYTES};
     hri_pack_result result;
     size_t bad[2];
     int code;

@@ -26,7 +26,10 @@ typedef struct packer {
     hri_pack_fit best_fit;
     uint64_t height;
     const char *method;
-    uint64_t above; /* no packing is lower: the bound, and what exact search adds to it */
+    size_t most_bytes;     /* of a thorough search; 0: not thorough */
+    hri_pack_state *exact; /* the search for the goal, when it is thorough */
+    uint32_t attempt;      /* of blocks */
+    uint64_t above;        /* no packing is lower: the bound, and what exact search adds to it */
 } packer;
 
 /* ---- the problem ---- */
@@ -151,6 +154,7 @@ static hr_status make_liveness(hri_pack_problem *p) {
 }
 
 static void packer_deinit(packer *k) {
+    hri_pack_exact_destroy(k->exact);
     hri_free(k->p.items);
     hri_free(k->p.source);
     hri_free(k->p.live);
@@ -332,12 +336,25 @@ static uint64_t height_of(const packer *k, const uint64_t *offsets) {
     return height;
 }
 
+/* The search for the goal is kept and gone on with: what failed in it need not fail again. */
+static hr_status search_height(packer *k, uint64_t height, uint64_t *nodes,
+                               hri_pack_verdict *verdict) {
+    if (!k->most_bytes || height != k->goal) {
+        return hri_pack_exact(&k->p, height, HRI_PACK_EXACT_BYTES, nodes, k->trial, verdict);
+    }
+    hr_status status = HR_OK;
+    if (!k->exact) {
+        status = hri_pack_exact_create(&k->p, height, k->most_bytes, &k->exact);
+    }
+    return status == HR_OK ? hri_pack_exact_run(k->exact, nodes, k->trial, verdict) : status;
+}
+
 /* One height, with at most so many steps; those used are taken off. */
 static hr_status try_height(packer *k, uint64_t height, uint64_t *steps,
                             hri_pack_verdict *verdict) {
     const uint64_t a_step = NODES_A_STEP / k->p.count + 1;
     uint64_t nodes = *steps * a_step;
-    hr_status status = hri_pack_exact(&k->p, height, &nodes, k->trial, verdict);
+    hr_status status = search_height(k, height, &nodes, verdict);
     const uint64_t used = *steps - nodes / a_step;
     use_steps(k, used);
     *steps -= used;
@@ -371,19 +388,41 @@ static hr_status try_exact(packer *k, uint64_t steps) {
     return HR_OK;
 }
 
+static hr_status try_blocks(packer *k, uint64_t steps) {
+    uint64_t nodes = steps * (NODES_A_STEP / k->p.count + 1);
+    hri_pack_verdict verdict;
+    use_steps(k, steps);
+    hr_status status =
+        hri_pack_blocks(&k->p, k->goal, k->most_bytes, &k->attempt, &nodes, k->trial, &verdict);
+    if (status == HR_OK && verdict == HRI_PACK_FOUND) {
+        keep_trial(k, height_of(k, k->trial), "blocks");
+        status = order_best(k);
+    }
+    return status;
+}
+
+static uint64_t at_most(uint64_t steps, uint64_t left) {
+    return steps < left ? steps : left;
+}
+
 /* The means in turn, each time with twice the steps: what is found early does not wait for a large effort. */
 static hr_status try_all(packer *k) {
+    const int exact = k->p.count <= EXACT_MOST, thorough = exact && k->most_bytes && k->goal;
     hr_status status = HR_OK;
     for (uint64_t share = FIRST_SHARE; status == HR_OK && k->steps_left > 0 && !settled(k);
          share *= 2) {
-        if (k->p.count <= EXACT_MOST) {
-            status = try_exact(k, share < k->steps_left ? share : k->steps_left);
+        const uint64_t less = thorough ? share / 4 : share; /* what seldom decides a tight one */
+        if (exact) {
+            status = try_exact(k, at_most(share, k->steps_left));
+        }
+        if (status == HR_OK && thorough && !settled(k) && k->steps_left > 0) {
+            status = try_blocks(k, at_most(share, k->steps_left));
         }
         if (status == HR_OK && !settled(k)) {
-            status = try_coarse(k, share < k->steps_left ? share : k->steps_left);
+            status = try_coarse(k, at_most(less, k->steps_left));
         }
         if (status == HR_OK && !settled(k)) {
-            try_moves(k, share < k->steps_left ? share : k->steps_left);
+            try_moves(k, at_most(less, k->steps_left));
         }
     }
     return status;
@@ -395,6 +434,7 @@ hr_status hri_pack(const hri_pack_buffer *buffers, size_t count, const hri_pack_
     options = options ? options : &none;
     packer k = {.align = options->align ? options->align : 1,
                 .goal = options->capacity,
+                .most_bytes = options->search_bytes,
                 .steps_left = options->effort ? options->effort : DEFAULT_EFFORT};
     if ((k.align & (k.align - 1)) != 0) {
         return HR_E_INVALID;
@@ -432,6 +472,6 @@ uint64_t hri_pack_bytes(uint64_t count) {
         sizeof(hri_pack_item) + 4 * sizeof(uint64_t) + 4 * sizeof(uint32_t) + sizeof(hri_pack_key);
     const uint64_t exact = count < EXACT_MOST ? count : EXACT_MOST;
     const uint64_t lists = exact * exact * 32;
-    return count * each + exact * 96 +
+    return count * each + exact * 128 +
            (lists < HRI_PACK_EXACT_BYTES ? lists : HRI_PACK_EXACT_BYTES);
 }

@@ -69,7 +69,8 @@ static hr_status pack_large(large *l, uint64_t nodes, uint64_t stop, int *found)
         }
         hri_pack_verdict verdict;
         uint64_t share = nodes / HEIGHTS + 1;
-        const hr_status status = hri_pack_exact(&l->p, height, &share, l->offsets, &verdict);
+        const hr_status status =
+            hri_pack_exact(&l->p, height, HRI_PACK_EXACT_BYTES, &share, l->offsets, &verdict);
         if (status != HR_OK) {
             return status;
         }

@@ -3,287 +3,121 @@
  * Every packing can be pushed down until each buffer rests on the bottom or on another one.  So packings are built from
  * below, and what is placed has a skyline: in each section the height below which nothing more can lie, which is the
  * lowest place that the buffers of that section still have (`low`).  A valley is a stretch of equal height between higher
- * ones.  What lies in its corner at that height must begin (or, on the right, end) exactly there and stay inside: that is
- * one of a few buffers, or nothing, which wastes room that the section must have to spare.  The corner with the fewest
- * such choices is decided first, so that most of a tight problem is forced.
+ * ones.  On its floor buffers lie one after the other from end to end, with gaps only in sections that have room to spare:
+ * what is on no such chain does not lie there.  The section that fewest buffers can cover is decided first, so that most
+ * of a tight problem is forced; those that end level with a wall or fill the valley are tried first.
  *
  * A failure has a reason: the sections whose heights led to it.  A choice that touches none of them could not have
  * prevented it, so its alternatives are not tried and the search goes back to one that does (conflict-directed
  * backjumping).  Sections that fail often are decided earlier, and the search starts afresh with a larger limit, a little
- * differently each time; it proves that there is no packing when a round ends by itself.
+ * differently each time and without what failed before (pack_state.h); it proves that there is no packing when a round ends
+ * by itself.
  *
  * Recursion is one level a choice; the caller keeps problems small. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
-#include "plan/pack_int.h"
+#include "plan/pack_state.h"
 
 enum { FIRST_ROUND = 2000, NOTHING = UINT32_MAX };
 
-typedef enum undo_kind { UNDO_LOW, UNDO_HEIGHT, UNDO_FLOOR, UNDO_PLACED } undo_kind;
-
-typedef struct undo {
-    uint32_t kind : 2, index : 30;
-    int32_t why;
-    uint64_t value;
-} undo;
-
-/* Lists of 32-bit numbers, one after another: those of key i are in items[first[i]] to items[first[i + 1]]. */
-typedef struct lists {
-    uint32_t *items, *first;
-} lists;
-
-typedef struct exact {
-    const hri_pack_problem *p;
-    uint64_t capacity;
-    uint64_t nodes_left; /* of the round */
-    uint64_t random;
-    int gave_up;
-    hr_status status;
-    uint64_t *low; /* (count): the lowest offset still possible, for those not placed */
-    int32_t *
-        why; /* (count): the section that made low what it is; below zero: the set of a level, -level - 1 */
-    uint64_t *offset; /* (count) */
-    uint8_t *placed;  /* (count) */
-    uint64_t *floor;  /* (sections): the end of the highest placed */
-    uint64_t *left;   /* (sections): bytes not placed yet */
-    uint64_t *height; /* (sections): the least low of those not placed; UINT64_MAX where all are */
-    double *
-        failures; /* (sections): how often one was the place of a failure, fading from round to round */
-    lists neighbors;    /* of an item: those that live with it */
-    lists cover;        /* of a section: those alive in it */
-    lists begins, ends; /* of a section: those that begin there, and those whose last it is */
-    uint32_t words;     /* of a set of sections */
-    uint64_t *conflict; /* a set: the reason of the last failure */
-    uint64_t *sets;     /* two a level: the reasons of its failures, and of what it leaves empty */
-    size_t set_levels;
-    undo *trail;
-    size_t trail_count, trail_capacity;
-    uint32_t *stack; /* choices, a level after another */
-    size_t stack_count, stack_capacity;
-    size_t list_bytes;
-} exact;
-
-static uint64_t next_random(exact *e) {
+static uint64_t next_random(hri_pack_state *e) {
     uint64_t z = (e->random += 0x9e3779b97f4a7c15u);
     z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
     z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
     return z ^ (z >> 31);
 }
 
-/* ---- sets of sections ---- */
+/* ---- valleys ---- */
 
-static void set_add(uint64_t *set, uint32_t section) {
-    set[section / 64] |= UINT64_C(1) << (section % 64);
+typedef struct valley {
+    uint32_t begin, end;
+    uint64_t height;
+} valley;
+
+typedef struct corner {
+    valley in;
+    uint32_t section; /* to decide */
+    uint32_t choices; /* buffers that go there, and 1 where nothing may */
+    int filtered;     /* some that cover it were ruled out by the rest of the valley */
+} corner;
+
+static int goes(const hri_pack_state *e, uint64_t height, uint32_t id) {
+    return !e->placed[id] && e->low[id] == height;
 }
 
-static int set_has(const uint64_t *set, uint32_t section) {
-    return set[section / 64] >> (section % 64) & 1;
+/* Can the section spare a gap on its floor? */
+static int may_gap(const hri_pack_state *e, uint32_t s, uint64_t height) {
+    return height + e->left[s] < e->capacity;
 }
 
-static void set_unite(const exact *e, uint64_t *set, const uint64_t *other) {
-    for (uint32_t i = 0; i < e->words; i++) {
-        set[i] |= other[i];
-    }
-}
-
-static uint64_t *reasons_of(const exact *e, size_t level) {
-    return e->sets + 2 * level * e->words;
-}
-
-static uint64_t *empty_set_of(const exact *e, size_t level) {
-    return e->sets + (2 * level + 1) * e->words;
-}
-
-/* Why the item cannot lie lower than its low. */
-static void add_why(const exact *e, uint64_t *set, uint32_t id) {
-    if (e->low[id] == 0) {
-        return;
-    }
-    if (e->why[id] >= 0) {
-        set_add(set, (uint32_t)e->why[id]);
-    } else {
-        set_unite(e, set, empty_set_of(e, (size_t)(-(e->why[id] + 1))));
-    }
-}
-
-/* ---- memory: what would take more than all of it may is given up ---- */
-
-static void *grown(exact *e, void *old, size_t count, size_t size) {
-    const size_t levels = 2 * e->set_levels * e->words * sizeof *e->sets;
-    const size_t bytes = e->list_bytes + e->trail_capacity * sizeof *e->trail + levels +
-                         e->stack_capacity * sizeof *e->stack;
-    if (bytes + count * size / 2 > HRI_PACK_EXACT_BYTES) {
-        e->gave_up = 1;
-        return NULL;
-    }
-    void *grown = hri_realloc(old, count * size);
-    if (!grown) {
-        e->status = HR_E_NOMEM_HOST;
-    }
-    return grown;
-}
-
-static int have_level(exact *e, size_t level) {
-    if (level < e->set_levels) {
-        return 1;
-    }
-    const size_t levels = level < 32 ? 64 : 2 * level;
-    uint64_t *sets = grown(e, e->sets, 2 * levels * e->words, sizeof *sets);
-    if (sets) {
-        e->sets = sets;
-        e->set_levels = levels;
-    }
-    return sets != NULL;
-}
-
-static int have_trail(exact *e, size_t more) {
-    if (e->trail_count + more <= e->trail_capacity) {
-        return 1;
-    }
-    const size_t capacity = 2 * (e->trail_count + more);
-    undo *trail = grown(e, e->trail, capacity, sizeof *trail);
-    if (trail) {
-        e->trail = trail;
-        e->trail_capacity = capacity;
-    }
-    return trail != NULL;
-}
-
-static int have_stack(exact *e, size_t more) {
-    if (e->stack_count + more <= e->stack_capacity) {
-        return 1;
-    }
-    const size_t capacity = 2 * (e->stack_count + more);
-    uint32_t *stack = grown(e, e->stack, capacity, sizeof *stack);
-    if (stack) {
-        e->stack = stack;
-        e->stack_capacity = capacity;
-    }
-    return stack != NULL;
-}
-
-/* ---- changes, and taking them back ---- */
-
-static void remember(exact *e, undo_kind kind, uint32_t index, uint64_t value, int32_t why) {
-    e->trail[e->trail_count++] = (undo){(uint32_t)kind & 3u, index & 0x3fffffffu, why, value};
-}
-
-static void set_low(exact *e, uint32_t id, uint64_t low, int32_t why) {
-    remember(e, UNDO_LOW, id, e->low[id], e->why[id]);
-    e->low[id] = low;
-    e->why[id] = why;
-}
-
-static void take_back(exact *e, size_t mark) {
-    while (e->trail_count > mark) {
-        const undo *u = &e->trail[--e->trail_count];
-        const uint32_t index = u->index;
-        switch ((undo_kind)u->kind) {
-        case UNDO_LOW:
-            e->low[index] = u->value;
-            e->why[index] = u->why;
-            break;
-        case UNDO_HEIGHT:
-            e->height[index] = u->value;
-            break;
-        case UNDO_FLOOR:
-            e->floor[index] = u->value;
-            break;
-        case UNDO_PLACED:
-            e->placed[index] = 0;
-            for (uint32_t s = e->p->items[index].begin; s < e->p->items[index].end; s++) {
-                e->left[s] += e->p->items[index].size;
-            }
-            break;
-        }
-    }
-}
-
-/* Works out the heights of sections again; 0 when what is left does not fit above one of them, with the reason. */
-static int refresh(exact *e, uint32_t begin, uint32_t end) {
-    for (uint32_t s = begin; s < end; s++) {
-        uint64_t least = UINT64_MAX;
-        for (uint32_t i = e->cover.first[s]; i < e->cover.first[s + 1]; i++) {
-            const uint32_t id = e->cover.items[i];
-            if (!e->placed[id] && e->low[id] < least) {
-                least = e->low[id];
-            }
-        }
-        if (least != e->height[s]) {
-            remember(e, UNDO_HEIGHT, s, e->height[s], 0);
-            e->height[s] = least;
-        }
-        if (least == UINT64_MAX || least + e->left[s] <= e->capacity) {
+/* Which moments of a valley are reached from its begin (bit 1) and from its end (bit 2) by buffers that lie on its floor
+ * one after the other, with gaps where the section can spare one. */
+static int reach_all(hri_pack_state *e, const valley *v) {
+    uint8_t *r = e->reach;
+    memset(r + v->begin, 0, v->end - v->begin + 1);
+    r[v->begin] = 1;
+    for (uint32_t t = v->begin; t < v->end; t++) {
+        if (!(r[t] & 1)) {
             continue;
         }
-        memset(e->conflict, 0, e->words * sizeof *e->conflict);
-        set_add(e->conflict, s);
-        for (uint32_t i = e->cover.first[s]; i < e->cover.first[s + 1]; i++) {
-            const uint32_t id = e->cover.items[i];
-            if (!e->placed[id] && e->low[id] > e->floor[s]) {
-                add_why(e, e->conflict, id);
+        e->last_reached = t;
+        for (uint32_t i = e->begins.first[t]; i < e->begins.first[t + 1]; i++) {
+            const uint32_t id = e->begins.items[i];
+            if (goes(e, v->height, id)) {
+                r[e->p->items[id].end] |= 1;
             }
         }
-        e->failures[s] += 1.0;
+        if (may_gap(e, t, v->height)) {
+            r[t + 1] |= 1;
+        }
+    }
+    if (!(r[v->end] & 1)) {
         return 0;
+    }
+    r[v->end] |= 2;
+    for (uint32_t t = v->end; t > v->begin; t--) {
+        if (!(r[t] & 2)) {
+            continue;
+        }
+        for (uint32_t i = e->ends.first[t - 1]; i < e->ends.first[t]; i++) {
+            const uint32_t id = e->ends.items[i];
+            if (goes(e, v->height, id)) {
+                r[e->p->items[id].begin] |= 2;
+            }
+        }
+        if (may_gap(e, t - 1, v->height)) {
+            r[t - 1] |= 2;
+        }
     }
     return 1;
 }
 
-/* Puts an item at its low.  0: it does not go, or there is no memory. */
-static int put(exact *e, uint32_t id) {
-    const hri_pack_item *item = &e->p->items[id];
-    const uint64_t top = e->low[id] + item->size;
-    const uint32_t from = e->neighbors.first[id], to = e->neighbors.first[id + 1];
-    if (!have_trail(e, 1 + (item->end - item->begin) + (to - from) + e->p->sections)) {
-        return 0;
+static int usable(const hri_pack_state *e, const valley *v, uint32_t id) {
+    return goes(e, v->height, id) && (e->reach[e->p->items[id].begin] & 1) &&
+           (e->reach[e->p->items[id].end] & 2);
+}
+
+static int gap_usable(const hri_pack_state *e, const valley *v, uint32_t s) {
+    return may_gap(e, s, v->height) && (e->reach[s] & 1) && (e->reach[s + 1] & 2);
+}
+
+/* All of a valley: its heights, and why those that live there lie no lower. */
+static void add_valley(const hri_pack_state *e, const valley *v, uint64_t *set) {
+    for (uint32_t s = v->begin; s < v->end; s++) {
+        hri_pack_set_add(set, s);
     }
-    e->offset[id] = e->low[id];
-    e->placed[id] = 1;
-    remember(e, UNDO_PLACED, id, 0, 0);
-    for (uint32_t s = item->begin; s < item->end; s++) {
-        e->left[s] -= item->size;
-        remember(e, UNDO_FLOOR, s, e->floor[s], 0);
-        e->floor[s] = top;
-    }
-    uint32_t begin = item->begin, end = item->end;
-    for (uint32_t n = from; n < to; n++) {
-        const uint32_t other = e->neighbors.items[n];
-        if (e->placed[other] || e->low[other] >= top) {
-            continue;
+    for (uint32_t id = 0; id < e->p->count; id++) {
+        const hri_pack_item *x = &e->p->items[id];
+        if (!e->placed[id] && x->begin < v->end && v->begin < x->end) {
+            hri_pack_add_why(e, set, id);
         }
-        const hri_pack_item *o = &e->p->items[other];
-        set_low(e, other, top, (int32_t)(o->begin > item->begin ? o->begin : item->begin));
-        begin = o->begin < begin ? o->begin : begin;
-        end = o->end > end ? o->end : end;
     }
-    return refresh(e, begin, end);
 }
 
-/* ---- corners ---- */
-
-typedef struct corner {
-    uint32_t section; /* the first of a valley, or the last */
-    int right;
-    uint64_t height;
-    uint32_t choices; /* buffers that go there, and 1 where nothing may */
-} corner;
-
-static void corner_list(const exact *e, const corner *c, const uint32_t **items, uint32_t *count) {
-    const lists *l = c->right ? &e->ends : &e->begins;
-    *items = l->items + l->first[c->section];
-    *count = l->first[c->section + 1] - l->first[c->section];
-}
-
-static int goes(const exact *e, const corner *c, uint32_t id) {
-    return !e->placed[id] && e->low[id] == c->height;
-}
-
-/* Where an item of the corner can lie at least when it does not lie there: on top of one that leaves the corner free.
- * `set`, if any, takes the reasons. */
-static uint64_t low_above(const exact *e, uint32_t id, uint32_t section, uint64_t *set) {
+/* Where an item that covers the section can lie at least when nothing lies there on the floor, not counting others that
+ * cover it: on top of one that does not.  `set`, if any, takes the reasons. */
+static uint64_t low_above(const hri_pack_state *e, uint32_t id, uint32_t section, uint64_t *set) {
     uint64_t least = UINT64_MAX;
     for (uint32_t n = e->neighbors.first[id]; n < e->neighbors.first[id + 1]; n++) {
         const uint32_t other = e->neighbors.items[n];
@@ -294,44 +128,36 @@ static uint64_t low_above(const exact *e, uint32_t id, uint32_t section, uint64_
         const uint64_t top = e->low[other] + o->size;
         least = top < least ? top : least;
         if (set) {
-            add_why(e, set, other);
+            hri_pack_add_why(e, set, other);
         }
     }
     for (uint32_t s = e->p->items[id].begin; set && s < e->p->items[id].end; s++) {
-        set_add(set, s);
+        hri_pack_set_add(set, s);
     }
     return least;
 }
 
-static void count_choices(const exact *e, corner *c) {
-    const uint32_t *items;
-    uint32_t count;
-    corner_list(e, c, &items, &count);
-    uint64_t next = UINT64_MAX; /* where the section's next buffer could lie if nothing lies here */
-    c->choices = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        c->choices += (uint32_t)goes(e, c, items[i]);
-    }
-    if (c->height + e->left[c->section] >= e->capacity) {
-        return;
-    }
-    for (uint32_t i = e->cover.first[c->section]; i < e->cover.first[c->section + 1]; i++) {
-        const uint32_t id = e->cover.items[i];
-        if (!e->placed[id] && e->low[id] > c->height && e->low[id] < next) {
-            next = e->low[id];
+/* Counts for every section of a valley what may lie there. */
+static void count_choices(hri_pack_state *e, const valley *v) {
+    int32_t *n = e->counts;
+    memset(n + v->begin, 0, (v->end - v->begin + 1) * sizeof *n);
+    for (uint32_t i = e->begins.first[v->begin]; i < e->begins.first[v->end]; i++) {
+        const uint32_t id = e->begins.items[i];
+        if (usable(e, v, id)) {
+            n[e->p->items[id].begin]++;
+            n[e->p->items[id].end]--;
         }
     }
-    for (uint32_t i = 0; i < count; i++) {
-        if (goes(e, c, items[i])) {
-            const uint64_t low = low_above(e, items[i], c->section, NULL);
-            next = low < next ? low : next;
-        }
+    for (uint32_t s = v->begin + 1; s < v->end; s++) {
+        n[s] += n[s - 1];
     }
-    c->choices += next <= e->capacity - e->left[c->section];
+    for (uint32_t s = v->begin; s < v->end; s++) {
+        n[s] += gap_usable(e, v, s);
+    }
 }
 
-/* The corner to decide next; 0 when all are placed. */
-static int pick_corner(exact *e, corner *best) {
+/* The section to decide next.  0: all are placed.  -1: a valley cannot be filled, with the reason. */
+static int pick_corner(hri_pack_state *e, corner *best) {
     const uint32_t sections = e->p->sections;
     double best_score = 0.0;
     int any = 0;
@@ -343,52 +169,110 @@ static int pick_corner(exact *e, corner *best) {
             (end < sections && e->height[end] < height)) {
             continue;
         }
-        for (int right = 0; right < 2; right++) {
-            corner c = {right ? end - 1 : s, right, height, 0};
-            count_choices(e, &c);
-            if (c.choices <= 1) {
-                *best = c;
-                return 1;
-            }
-            const double score = c.choices * 1000.0 / (1.0 + e->failures[c.section]) +
+        const valley v = {s, end, height};
+        if (!reach_all(e, &v)) {
+            memset(e->conflict, 0, e->words * sizeof *e->conflict);
+            add_valley(e, &v, e->conflict);
+            e->failures[e->last_reached] += 1.0;
+            return -1;
+        }
+        count_choices(e, &v);
+        for (uint32_t t = s; t < end; t++) {
+            const int32_t n = e->counts[t];
+            const double score = n * 1000.0 / (1.0 + e->failures[t]) +
                                  (double)height / (double)e->capacity * 100.0 +
                                  (double)(next_random(e) & 255) / 512.0;
-            if (!any || score < best_score) {
-                *best = c;
-                best_score = score;
+            if (!any || score < best_score || (n <= 1 && best->choices > 1)) {
+                *best = (corner){v, t, (uint32_t)n, 0};
+                best_score = n <= 1 ? -1.0 : score;
                 any = 1;
             }
         }
+        if (best->choices <= 1) {
+            return 1; /* what is reachable is still that of this valley */
+        }
+    }
+    if (any) {
+        (void)reach_all(e, &best->in);
     }
     return any;
 }
 
 /* ---- search ---- */
 
-static int longer(const exact *e, uint32_t a, uint32_t b) {
+/* How nearly level the top of what lies beside a wall is with it: 0 to 3, 3 where it is.  What the lower of the two has to
+ * spare is the measure. */
+static double level_with(const hri_pack_state *e, uint32_t inside, uint32_t outside, uint64_t top) {
+    const uint64_t wall = e->height[outside];
+    if (wall == top) {
+        return 3.0;
+    }
+    if (wall == UINT64_MAX) {
+        return 0.0;
+    }
+    const uint64_t off = wall > top ? wall - top : top - wall;
+    const uint32_t lower = wall > top ? inside : outside;
+    const uint64_t spare = e->capacity - e->height[lower] - e->left[lower];
+    return off <= spare ? 2.0 * (1.0 - (double)off / (double)spare) : 0.0;
+}
+
+/* How well it goes there: level with the walls, as long as the valley. */
+static double fitness(const hri_pack_state *e, const valley *v, uint32_t id) {
+    const hri_pack_item *x = &e->p->items[id];
+    const uint64_t top = v->height + x->size;
+    double points = 0.0;
+    if (x->begin == v->begin) {
+        points += 1.0 + (x->begin > 0 ? level_with(e, x->begin, x->begin - 1, top) : 0.0);
+    }
+    if (x->end == v->end) {
+        points += 1.0 + (x->end < e->p->sections ? level_with(e, x->end - 1, x->end, top) : 0.0);
+    }
+    return points;
+}
+
+static int goes_before(const hri_pack_state *e, const valley *v, uint32_t a, uint32_t b) {
+    const double fa = fitness(e, v, a), fb = fitness(e, v, b);
+    if (fa != fb) {
+        return fa > fb;
+    }
     const hri_pack_item *x = &e->p->items[a], *y = &e->p->items[b];
     const uint32_t life_x = x->end - x->begin, life_y = y->end - y->begin;
     return life_x != life_y ? life_x > life_y : x->size > y->size;
 }
 
-/* What may lie in the corner, the longest lives first; seldom another one. */
-static int list_choices(exact *e, const corner *c, size_t *at, uint32_t *out) {
-    const uint32_t *items;
-    uint32_t count, chosen = 0;
-    corner_list(e, c, &items, &count);
-    if (!have_stack(e, count)) {
+static int same(const hri_pack_item *x, const hri_pack_item *y) {
+    return x->begin == y->begin && x->end == y->end && x->size == y->size;
+}
+
+/* What may lie there, the best first; seldom another one.  Of those that are the same one is enough. */
+static int list_choices(hri_pack_state *e, corner *c, size_t *at, uint32_t *out) {
+    const uint32_t from = e->cover.first[c->section], to = e->cover.first[c->section + 1];
+    uint32_t chosen = 0;
+    if (!hri_pack_have_stack(e, to - from)) {
         return 0;
     }
     *at = e->stack_count;
     uint32_t *list = e->stack + *at;
-    for (uint32_t i = 0; i < count; i++) {
-        if (goes(e, c, items[i])) {
-            uint32_t k = chosen++;
-            for (; k > 0 && longer(e, items[i], list[k - 1]); k--) {
-                list[k] = list[k - 1];
-            }
-            list[k] = items[i];
+    for (uint32_t i = from; i < to; i++) {
+        const uint32_t id = e->cover.items[i];
+        if (!goes(e, c->in.height, id)) {
+            continue;
         }
+        if (!usable(e, &c->in, id)) {
+            c->filtered = 1;
+            continue;
+        }
+        uint32_t k = 0;
+        while (k < chosen && !same(&e->p->items[id], &e->p->items[list[k]])) {
+            k++;
+        }
+        if (k < chosen) {
+            continue;
+        }
+        for (k = chosen++; k > 0 && goes_before(e, &c->in, id, list[k - 1]); k--) {
+            list[k] = list[k - 1];
+        }
+        list[k] = id;
     }
     if (chosen > 1 && next_random(e) % 8 == 0) {
         const uint32_t k = (uint32_t)(next_random(e) % chosen), first = list[0];
@@ -400,53 +284,74 @@ static int list_choices(exact *e, const corner *c, size_t *at, uint32_t *out) {
     return 1;
 }
 
-/* Nothing lies in the corner at that height: those that could have lie higher. */
-static int leave_empty(exact *e, size_t level, const corner *c, size_t at, uint32_t count) {
-    uint64_t *set = empty_set_of(e, level);
-    uint32_t begin = c->section, end = c->section + 1;
+/* Nothing lies in the section at that height: those that could have lie higher, on one that does not cover it or on
+ * another that does. */
+static int leave_empty(hri_pack_state *e, size_t level, const corner *c) {
+    const uint32_t from = e->cover.first[c->section], to = e->cover.first[c->section + 1];
+    uint64_t *set = hri_pack_emptied(e, level);
+    uint32_t begin = c->section, end = c->section + 1, lowest = NOTHING;
+    uint64_t least = UINT64_MAX, second = UINT64_MAX; /* tops of those that cover it */
     memset(set, 0, e->words * sizeof *set);
-    set_add(set, c->section);
-    if (!have_trail(e, count + e->p->sections) || !have_stack(e, 2 * (size_t)count)) {
+    hri_pack_set_add(set, c->section);
+    if (!hri_pack_have_trail(e, to - from + e->p->sections)) {
         return 0;
     }
-    for (uint32_t i = 0; i < count; i++) { /* all reasons before the first change */
-        const uint64_t low = low_above(e, e->stack[at + i], c->section, set);
-        memcpy(e->stack + e->stack_count + 2 * (size_t)i, &low, sizeof low);
+    for (uint32_t i = from; i < to; i++) { /* all reasons before the first change */
+        const uint32_t id = e->cover.items[i];
+        if (e->placed[id]) {
+            continue;
+        }
+        const int higher = e->low[id] > c->in.height;
+        if (higher) {
+            hri_pack_add_why(e, set, id);
+        }
+        e->above[id] = higher ? e->low[id] : low_above(e, id, c->section, set);
+        const uint64_t top =
+            e->above[id] == UINT64_MAX ? UINT64_MAX : e->above[id] + e->p->items[id].size;
+        if (top < least) {
+            second = least;
+            least = top;
+            lowest = id;
+        } else if (top < second) {
+            second = top;
+        }
     }
     memcpy(e->conflict, set, e->words * sizeof *set);
-    for (uint32_t i = 0; i < count; i++) {
-        const uint32_t id = e->stack[at + i];
+    for (uint32_t i = from; i < to; i++) {
+        const uint32_t id = e->cover.items[i];
         const hri_pack_item *item = &e->p->items[id];
-        uint64_t low;
-        memcpy(&low, e->stack + e->stack_count + 2 * (size_t)i, sizeof low);
+        if (!goes(e, c->in.height, id)) {
+            continue;
+        }
+        const uint64_t other = id == lowest ? second : least;
+        const uint64_t low = e->above[id] < other ? e->above[id] : other;
         if (low > e->capacity || low + item->size > e->capacity) {
             return 0;
         }
-        set_low(e, id, low, -(int32_t)level - 1);
+        hri_pack_set_low(e, id, low, -(int32_t)level - 1);
         begin = item->begin < begin ? item->begin : begin;
         end = item->end > end ? item->end : end;
     }
-    return refresh(e, begin, end);
+    return hri_pack_refresh(e, begin, end);
 }
 
 /* Does the reason of the last failure have anything to do with the choice? */
-static int concerns(const exact *e, const corner *c, uint32_t id) {
+static int concerns(const hri_pack_state *e, const corner *c, uint32_t id) {
     if (id == NOTHING) {
-        return set_has(e->conflict, c->section);
+        return hri_pack_set_has(e->conflict, c->section);
     }
     for (uint32_t s = e->p->items[id].begin; s < e->p->items[id].end; s++) {
-        if (set_has(e->conflict, s)) {
+        if (hri_pack_set_has(e->conflict, s)) {
             return 1;
         }
     }
     return 0;
 }
 
-static int search(exact *e, size_t level);
+static int search(hri_pack_state *e, size_t level);
 
 /* 1: found.  0: not, and *on says whether another choice may help. */
-static int try_choice(exact *e, size_t level, const corner *c, size_t at, uint32_t count,
-                      uint32_t id, int *on) {
+static int try_choice(hri_pack_state *e, size_t level, const corner *c, uint32_t id, int *on) {
     const size_t mark = e->trail_count;
     *on = 0;
     if (e->nodes_left == 0) {
@@ -454,195 +359,129 @@ static int try_choice(exact *e, size_t level, const corner *c, size_t at, uint32
         return 0;
     }
     e->nodes_left--;
-    if ((id == NOTHING ? leave_empty(e, level, c, at, count) : put(e, id)) &&
-        search(e, level + 1)) {
+    if ((id == NOTHING ? leave_empty(e, level, c) : hri_pack_put(e, id)) && search(e, level + 1)) {
         return 1;
     }
     if (e->gave_up || e->status != HR_OK) {
         return 0;
     }
-    take_back(e, mark);
+    hri_pack_take_back(e, mark);
     *on = concerns(e, c, id);
     if (*on) {
-        set_unite(e, reasons_of(e, level), e->conflict);
+        hri_pack_set_unite(e, hri_pack_reasons(e, level), e->conflict);
     }
     return 0;
 }
 
-static int search(exact *e, size_t level) {
+/* The reasons why there are no other choices. */
+static void start_reasons(hri_pack_state *e, size_t level, const corner *c) {
+    uint64_t *set = hri_pack_reasons(e, level);
+    memset(set, 0, e->words * sizeof *set);
+    hri_pack_set_add(set, c->section);
+    if (c->filtered) {
+        add_valley(e, &c->in, set);
+        return;
+    }
+    for (uint32_t i = e->cover.first[c->section]; i < e->cover.first[c->section + 1]; i++) {
+        const uint32_t id = e->cover.items[i];
+        if (!e->placed[id] && e->low[id] > e->floor[c->section]) {
+            hri_pack_add_why(e, set, id);
+        }
+    }
+}
+
+static int search(hri_pack_state *e, size_t level) {
     corner c;
     size_t at;
     uint32_t count;
-    if (!pick_corner(e, &c)) {
-        return 1;
-    }
-    const size_t mark = e->stack_count;
-    if (!have_level(e, level) || !list_choices(e, &c, &at, &count)) {
+    if (hri_pack_failed_before(e)) {
         return 0;
     }
-    uint64_t *set = reasons_of(e, level);
-    memset(set, 0, e->words * sizeof *set);
-    set_add(set, c.section);
-    for (uint32_t i = e->cover.first[c.section]; i < e->cover.first[c.section + 1]; i++) {
-        const uint32_t id = e->cover.items[i];
-        if (!e->placed[id] && e->low[id] > c.height) {
-            add_why(e, set, id);
-        }
+    const uint64_t key[2] = {e->key[0], e->key[1]};
+    const int picked = pick_corner(e, &c);
+    if (picked <= 0) {
+        return picked == 0;
     }
+    const size_t mark = e->stack_count;
+    if (!hri_pack_have_level(e, level) || !list_choices(e, &c, &at, &count)) {
+        return 0;
+    }
+    const int gap = gap_usable(e, &c.in, c.section);
+    c.filtered |= !gap && may_gap(e, c.section, c.in.height);
+    start_reasons(e, level, &c);
     int on = 1, found = 0;
-    for (uint32_t i = 0; i <= count && on && !found; i++) {
-        const uint32_t id = i < count ? e->stack[at + i] : (uint32_t)NOTHING;
-        found = try_choice(e, level, &c, at, count, id, &on);
+    for (uint32_t i = 0; i < count && on && !found; i++) {
+        found = try_choice(e, level, &c, e->stack[at + i], &on);
+    }
+    if (on && !found && gap) {
+        found = try_choice(e, level, &c, NOTHING, &on);
     }
     if (on && !found) {
-        memcpy(e->conflict, reasons_of(e, level), e->words * sizeof *e->conflict);
+        memcpy(e->conflict, hri_pack_reasons(e, level), e->words * sizeof *e->conflict);
+    }
+    if (!found && !e->gave_up && e->status == HR_OK) {
+        hri_pack_record(e, key);
     }
     e->stack_count = mark;
     return found;
 }
 
-/* ---- set-up ---- */
+/* ---- rounds ---- */
 
-typedef int (*belongs)(const hri_pack_problem *p, uint32_t key, uint32_t item);
-
-static int lives_with(const hri_pack_problem *p, uint32_t key, uint32_t item) {
-    return key != item && hri_pack_overlap(&p->items[key], &p->items[item]);
-}
-
-static int lives_in(const hri_pack_problem *p, uint32_t key, uint32_t item) {
-    return p->items[item].begin <= key && key < p->items[item].end;
-}
-
-static int begins_in(const hri_pack_problem *p, uint32_t key, uint32_t item) {
-    return p->items[item].begin == key;
-}
-
-static int ends_in(const hri_pack_problem *p, uint32_t key, uint32_t item) {
-    return p->items[item].end == key + 1;
-}
-
-static void make_lists(exact *e, lists *out, uint32_t keys, belongs test) {
-    out->first = hri_calloc((size_t)keys + 1, sizeof *out->first);
-    for (int pass = 0; pass < 2 && out->first && (pass == 0 || out->items); pass++) {
-        uint32_t at = 0;
-        for (uint32_t key = 0; key < keys; key++) {
-            out->first[key] = at;
-            for (uint32_t i = 0; i < e->p->count; i++) {
-                if (test(e->p, key, i)) {
-                    if (pass) {
-                        out->items[at] = i;
-                    }
-                    at++;
-                }
-            }
-        }
-        out->first[keys] = at;
-        if (!pass) {
-            e->list_bytes += at * sizeof *out->items;
-            if (e->list_bytes > HRI_PACK_EXACT_BYTES) {
-                e->gave_up = 1;
-                return;
-            }
-            out->items = hri_malloc(((size_t)at + 1) * sizeof *out->items);
-        }
+hr_status hri_pack_exact_create(const hri_pack_problem *p, uint64_t capacity, size_t most_bytes,
+                                hri_pack_state **out) {
+    hri_pack_state *e = hri_calloc(1, sizeof *e);
+    if (!e) {
+        return HR_E_NOMEM_HOST;
     }
-    if (!out->first || !out->items) {
-        e->status = HR_E_NOMEM_HOST;
+    *e = (hri_pack_state){
+        .p = p, .capacity = capacity, .most_bytes = most_bytes, .random = 1, .round = FIRST_ROUND};
+    if (p->lower_bound <= capacity) {
+        hri_pack_state_init(e);
+    }
+    if (e->status != HR_OK) {
+        const hr_status status = e->status;
+        hri_pack_exact_destroy(e);
+        return status;
+    }
+    e->too_large = e->gave_up;
+    *out = e;
+    return HR_OK;
+}
+
+void hri_pack_exact_destroy(hri_pack_state *e) {
+    if (e) {
+        hri_pack_state_deinit(e);
+        hri_free(e);
     }
 }
 
-static void lists_deinit(lists *l) {
-    hri_free(l->items);
-    hri_free(l->first);
-}
-
-static void exact_deinit(exact *e) {
-    hri_free(e->low);
-    hri_free(e->why);
-    hri_free(e->offset);
-    hri_free(e->placed);
-    hri_free(e->floor);
-    hri_free(e->left);
-    hri_free(e->height);
-    hri_free(e->failures);
-    hri_free(e->conflict);
-    lists_deinit(&e->neighbors);
-    lists_deinit(&e->cover);
-    lists_deinit(&e->begins);
-    lists_deinit(&e->ends);
-    hri_free(e->sets);
-    hri_free(e->trail);
-    hri_free(e->stack);
-}
-
-static void exact_init(exact *e) {
-    const size_t n = e->p->count, m = e->p->sections;
-    e->words = (uint32_t)((m + 63) / 64);
-    e->low = hri_calloc(n, sizeof *e->low);
-    e->why = hri_calloc(n, sizeof *e->why);
-    e->offset = hri_calloc(n, sizeof *e->offset);
-    e->placed = hri_calloc(n, sizeof *e->placed);
-    e->floor = hri_calloc(m, sizeof *e->floor);
-    e->left = hri_calloc(m, sizeof *e->left);
-    e->height = hri_calloc(m, sizeof *e->height);
-    e->failures = hri_calloc(m, sizeof *e->failures);
-    e->conflict = hri_calloc(e->words, sizeof *e->conflict);
-    if (!e->low || !e->why || !e->offset || !e->placed || !e->floor || !e->left || !e->height ||
-        !e->failures || !e->conflict) {
-        e->status = HR_E_NOMEM_HOST;
-        return;
-    }
-    const struct {
-        lists *out;
-        size_t keys;
-        belongs test;
-    } all[] = {{&e->neighbors, n, lives_with},
-               {&e->cover, m, lives_in},
-               {&e->begins, m, begins_in},
-               {&e->ends, m, ends_in}};
-    for (size_t i = 0; i < sizeof all / sizeof *all && !e->gave_up && e->status == HR_OK; i++) {
-        make_lists(e, all[i].out, (uint32_t)all[i].keys, all[i].test);
-    }
-}
-
-static void start_round(exact *e, uint64_t nodes) {
-    const hri_pack_problem *p = e->p;
-    e->nodes_left = nodes;
-    e->gave_up = 0;
-    e->trail_count = e->stack_count = 0;
-    memset(e->low, 0, p->count * sizeof *e->low);
-    memset(e->placed, 0, p->count * sizeof *e->placed);
-    memcpy(e->left, p->live, p->sections * sizeof *e->left);
-    for (uint32_t s = 0; s < p->sections; s++) {
-        e->floor[s] = 0;
-        e->height[s] = p->live[s] ? 0 : UINT64_MAX;
-        e->failures[s] *= 0.95;
-    }
-}
-
-hr_status hri_pack_exact(const hri_pack_problem *p, uint64_t capacity, uint64_t *nodes,
-                         uint64_t *offsets, hri_pack_verdict *verdict) {
-    exact e = {.p = p, .capacity = capacity, .random = 1};
-    int found = 0, all = 0;
-    if (p->lower_bound > capacity) {
-        *verdict = HRI_PACK_NONE;
-        return HR_OK;
-    }
-    exact_init(&e);
-    int can = e.status == HR_OK && !e.gave_up;
-    for (uint64_t round = FIRST_ROUND; can && !found && !all && *nodes > 0; round += round / 4) {
-        const uint64_t most = round < *nodes ? round : *nodes;
-        start_round(&e, most);
-        found = search(&e, 0);
-        all = !found && !e.gave_up;
-        *nodes -= most - e.nodes_left;
-        can = e.status == HR_OK && (!e.gave_up || e.nodes_left == 0);
+hr_status hri_pack_exact_run(hri_pack_state *e, uint64_t *nodes, uint64_t *offsets,
+                             hri_pack_verdict *verdict) {
+    int found = 0, all = e->p->lower_bound > e->capacity;
+    while (!e->too_large && e->status == HR_OK && !found && !all && *nodes > 0) {
+        const uint64_t most = e->round < *nodes ? e->round : *nodes;
+        hri_pack_state_start(e, most);
+        found = search(e, 0);
+        all = !found && !e->gave_up && e->status == HR_OK;
+        *nodes -= most - e->nodes_left;
+        e->too_large = !found && e->gave_up && e->nodes_left > 0;
+        e->round += most == e->round ? e->round / 4 : 0;
     }
     if (found) {
-        memcpy(offsets, e.offset, p->count * sizeof *offsets);
+        memcpy(offsets, e->offset, e->p->count * sizeof *offsets);
     }
     *verdict = found ? HRI_PACK_FOUND : all ? HRI_PACK_NONE : HRI_PACK_GAVE_UP;
-    const hr_status status = e.status;
-    exact_deinit(&e);
+    return e->status;
+}
+
+hr_status hri_pack_exact(const hri_pack_problem *p, uint64_t capacity, size_t most_bytes,
+                         uint64_t *nodes, uint64_t *offsets, hri_pack_verdict *verdict) {
+    hri_pack_state *e;
+    hr_status status = hri_pack_exact_create(p, capacity, most_bytes, &e);
+    if (status == HR_OK) {
+        status = hri_pack_exact_run(e, nodes, offsets, verdict);
+        hri_pack_exact_destroy(e);
+    }
     return status;
 }

@@ -56,7 +56,7 @@ HR_MUST_CHECK hr_status hri_pack_coarse(const hri_pack_problem *p, uint64_t leas
 /* ---- exact ---- */
 
 enum {
-    HRI_PACK_EXACT_BYTES = 1 << 20 /* that its lists may take in all; beyond them it gives up */
+    HRI_PACK_EXACT_BYTES = 5 << 18 /* that it may take where nobody says how many */
 };
 
 typedef enum hri_pack_verdict {
@@ -65,10 +65,26 @@ typedef enum hri_pack_verdict {
     HRI_PACK_GAVE_UP
 } hri_pack_verdict;
 
-/* Looks for a packing of at most `capacity` within *nodes nodes of search, and takes those used off.  offsets is touched
- * only when one is found. */
+typedef struct hri_pack_state hri_pack_state;
+
+/* A search for a packing of at most `capacity`, which can be gone on with.  The problem stays the caller's. */
+HR_MUST_CHECK hr_status hri_pack_exact_create(const hri_pack_problem *p, uint64_t capacity,
+                                              size_t most_bytes, hri_pack_state **out);
+void hri_pack_exact_destroy(hri_pack_state *e); /* NULL is allowed */
+/* Searches for *nodes nodes more, and takes those used off.  offsets is touched only when a packing is found. */
+HR_MUST_CHECK hr_status hri_pack_exact_run(hri_pack_state *e, uint64_t *nodes, uint64_t *offsets,
+                                           hri_pack_verdict *verdict);
+/* All three. */
 HR_MUST_CHECK hr_status hri_pack_exact(const hri_pack_problem *p, uint64_t capacity,
-                                       uint64_t *nodes, uint64_t *offsets,
+                                       size_t most_bytes, uint64_t *nodes, uint64_t *offsets,
                                        hri_pack_verdict *verdict);
+
+/* ---- blocks ---- */
+
+/* Joins buffers to blocks and packs those exactly, again and again within *nodes nodes, and takes those used off.  *attempt
+ * counts, so that another call goes on where this one stopped.  Never HRI_PACK_NONE. */
+HR_MUST_CHECK hr_status hri_pack_blocks(const hri_pack_problem *p, uint64_t capacity,
+                                        size_t most_bytes, uint32_t *attempt, uint64_t *nodes,
+                                        uint64_t *offsets, hri_pack_verdict *verdict);
 
 #endif

@@ -9,6 +9,7 @@
 #include "base/fault.h"
 #include "base/file.h"
 #include "plan/pack_csv.h"
+#include "plan/pack_int.h"
 #include "test.h"
 
 static hri_pack_result pack(const hri_pack_buffer *buffers, size_t count,
@@ -108,6 +109,87 @@ TEST(pack, rectangles_without_gaps_are_found) {
     }
 }
 
+/* Some a little smaller, so that the way it was cut no longer shows. */
+TEST(pack, a_thorough_search_finds_rectangles_with_a_little_slack) {
+    for (uint64_t i = 0; i < 6; i++) {
+        static hri_pack_buffer b[256];
+        static uint64_t offsets[256];
+        cutter c = {b, 0, i + 1};
+        cut(&c, 0, 600, 100000, 8);
+        for (size_t k = 0; k < c.count; k += 11) {
+            b[k].bytes -= b[k].bytes / 20;
+        }
+        const hri_pack_options options = {
+            .capacity = 100000, .effort = 20000, .search_bytes = 1 << 20};
+        const hri_pack_result r = pack(b, c.count, &options, offsets);
+        CHECK_LE(r.height, 100000);
+    }
+}
+
+/* A cut rectangle as the packer's own problem: every moment is a section. */
+typedef struct cut_problem {
+    hri_pack_buffer buffers[64];
+    hri_pack_item items[64];
+    uint64_t live[60];
+    hri_pack_problem p;
+} cut_problem;
+
+static void make_cut_problem(cut_problem *x, uint64_t seed) {
+    cutter c = {x->buffers, 0, seed};
+    cut(&c, 0, 60, 100000, 6);
+    for (size_t i = 0; i < c.count; i++) {
+        const hri_pack_buffer *b = &x->buffers[i];
+        x->items[i] = (hri_pack_item){(uint32_t)b->lower, (uint32_t)b->upper, b->bytes, 100000};
+    }
+    for (size_t s = 0; s < 60; s++) {
+        x->live[s] = 100000;
+    }
+    x->p = (hri_pack_problem){.items = x->items,
+                              .count = (uint32_t)c.count,
+                              .sections = 60,
+                              .live = x->live,
+                              .lower_bound = 100000};
+}
+
+TEST(pack, blocks_put_a_cut_rectangle_together_again) {
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        static cut_problem x;
+        uint64_t offsets[64], nodes = 100000;
+        uint32_t attempt = 0;
+        size_t bad[2];
+        hri_pack_verdict verdict;
+        make_cut_problem(&x, seed);
+        CHECK_OK(hri_pack_blocks(&x.p, 100000, 1 << 20, &attempt, &nodes, offsets, &verdict));
+        CHECK(verdict == HRI_PACK_FOUND);
+        CHECK(hri_pack_check(x.buffers, x.p.count, 1, offsets, 100000, bad));
+    }
+}
+
+#ifdef HEADROOM_FAULTS
+TEST(pack, every_allocation_of_blocks_may_fail) {
+    static cut_problem x;
+    make_cut_problem(&x, 3);
+    uint64_t failed = 0;
+    for (uint64_t nth = 1;; nth++) {
+        uint64_t offsets[64], nodes = 100000;
+        uint32_t attempt = 0;
+        hri_pack_verdict verdict;
+        hri_fault_set(HRI_FAULT_ALLOC, nth, 0);
+        const hr_status status =
+            hri_pack_blocks(&x.p, 100000, 1 << 20, &attempt, &nodes, offsets, &verdict);
+        const uint64_t delivered = hri_fault_delivered();
+        hri_fault_set(HRI_FAULT_ALLOC, 0, 0);
+        if (delivered == 0) {
+            CHECK_OK(status);
+            break;
+        }
+        CHECK_STATUS(status, HR_E_NOMEM_HOST);
+        failed++;
+    }
+    CHECK(failed > 8);
+}
+#endif
+
 enum { FEW = 10, TALL = 8, LONG = 6 };
 
 /* The lowest of all: by rising offset an optimal packing is placed as it is, so some order of placing finds it. */
@@ -175,6 +257,8 @@ TEST(pack, small_problems_are_decided_as_by_trying_all_orders) {
         CHECK(r.proved);
         const hri_pack_options whole = {.capacity = TALL};
         CHECK_EQ(pack(b, count, &whole, offsets).refuted, best > TALL);
+        const hri_pack_options thorough = {.capacity = TALL, .search_bytes = 1 << 20};
+        CHECK_EQ(pack(b, count, &thorough, offsets).refuted, best > TALL);
         fit += best == TALL;
         refuted += best > TALL;
     }
