@@ -8,7 +8,8 @@ from .errors import Refused
 LOSSES = {
     "crossentropyloss": "cross_entropy", "mseloss": "mean_squared_error", "bcewithlogitsloss": "binary_cross_entropy",
     "sparsecategoricalcrossentropy": "cross_entropy", "meansquarederror": "mean_squared_error", "mse": "mean_squared_error",
-    "binarycrossentropy": "binary_cross_entropy", "crossentropy": "cross_entropy", "own": "own",
+    "binarycrossentropy": "binary_cross_entropy", "crossentropy": "cross_entropy",
+    "own": "own",
 }
 MEANS = ("mean", "batchmean", "sum_over_batch_size", "mean_with_sample_weight")
 
@@ -17,8 +18,17 @@ def _given(loss: Any) -> str:
     return str(loss if isinstance(loss, str) else getattr(loss, "__name__", None) or type(loss).__name__)
 
 
+def _ours(loss: Any) -> str:
+    """What it is called here; "": no name, and no class or function of torch or Keras, that is known.  The name of a function of the
+    user's says nothing."""
+    module = getattr(loss, "__module__", "") or ""
+    if not isinstance(loss, str) and module.partition(".")[0] not in ("torch", "keras"):
+        return ""
+    return LOSSES.get(_given(loss).replace("_", "").lower(), "")
+
+
 def known_loss(loss: Any) -> bool:
-    return loss is None or _given(loss).replace("_", "").lower() in LOSSES
+    return loss is None or bool(_ours(loss))
 
 
 def plain_loss(loss: Any) -> bool:
@@ -34,6 +44,10 @@ def special(loss: Any) -> str:
     ignored = getattr(loss, "ignore_index", None)
     if isinstance(ignored, int) and ignored >= 0:  # labels below 0 count nowhere
         return f"ignore_index={ignored}"
+    if getattr(loss, "ignore_class", None) is not None:
+        return f"ignore_class={loss.ignore_class}"
+    if getattr(loss, "__module__", "").startswith("keras.") and getattr(loss, "label_smoothing", 0):
+        return f"label_smoothing={loss.label_smoothing}"
     reduction = getattr(loss, "reduction", "mean")
     return "" if reduction in MEANS else f"reduction={reduction!r}"
 
@@ -43,19 +57,17 @@ def loss_name(loss: Any) -> str:
     if loss is None:
         return "cross_entropy"
     given = _given(loss)
-    found = LOSSES.get(given.replace("_", "").lower())
-    if found is None:
+    found = _ours(loss)
+    if not found:
         raise Refused(f"the loss {given}: there are cross_entropy, mean_squared_error, binary_cross_entropy, and own for a model that "
                       "returns its loss")
     if not isinstance(loss, str) and special(loss):
         raise Refused(f"{given} with {special(loss)}")
-    if found == "binary_cross_entropy" and getattr(loss, "from_logits", True) is False and not isinstance(loss, str):
-        raise Refused(f"{given}(from_logits=False): leave the sigmoid out of the model and set from_logits=True")
     return found
 
 
 def is_cross_entropy(loss: Any) -> bool:
-    return loss is None or LOSSES.get(_given(loss).replace("_", "").lower()) == "cross_entropy"
+    return loss is None or _ours(loss) == "cross_entropy"
 
 
 def smoothing(loss: Any) -> float:

@@ -171,7 +171,7 @@ def model(source: Any, *, name: Optional[str] = None, classes: int = 0, loss: An
     if isinstance(source, (str, os.PathLike)):
         return _from_text(os.fspath(source))
     if is_keras(source):
-        return _from_keras(source, loss, name)
+        return _from_keras(source, loss, name, rows)
     if is_torch(source):
         return _from_torch(source, loss, name, example, custom_ops, rows)
     if callable(source):
@@ -241,11 +241,17 @@ def _from_torch(module: Any, loss: Any, name: Optional[str], example: Any, custo
     return _save(front.export(module, example, loss_name(loss), name=name, custom_ops=custom_ops, rows=rows), module)
 
 
-def _from_keras(source: Any, loss: Any, name: Optional[str]) -> Model:
+def _from_keras(source: Any, loss: Any, name: Optional[str], rows: Optional[tuple[int, ...]]) -> Model:
     from . import keras as front
     from .foreign import compiled, loss_name
+    from .keras.losses import probabilities, traced
 
-    return _save(front.export(source, loss=loss_name(loss if loss is not None else compiled(source).get("loss")), name=name), source)
+    wanted = loss if loss is not None else compiled(source).get("loss")
+    if traced(wanted):
+        return _save(front.export(source, loss="own", name=name, end=wanted, rows=rows), source)
+    made = loss_name(wanted)
+    reads = probabilities(wanted) if made == "binary_cross_entropy" and wanted != "binary_cross_entropy" else None
+    return _save(front.export(source, loss=made, name=name, probabilities=reads), source)
 
 
 Build = Callable[[Graph, int, bool], object]

@@ -140,13 +140,24 @@ def resolve(model: Any, data: Optional[Data], loss: Any, given: dict[str, Any], 
             given.setdefault("smoothing", smoothing(loss))
         rows = label_rows(data) if labels else None
         return make_model(model, loss=loss, example=example, custom_ops=bool(given.pop("custom_ops", False)), rows=rows)
-    if is_keras(model) and labels and real_labels(data):
-        from .foreign import compiled, loss_name
-
-        wanted = loss if loss is not None else compiled(model).get("loss")
-        if wanted is not None and loss_name(wanted) == "cross_entropy":
-            raise UsageError(f"{NO_CLASSES}; y.argmax(-1) makes class numbers of one-hot rows")
+    if is_keras(model) and data is not None:
+        return keras_model(model, data, loss, labels)
     return make_model(model, loss=loss)
+
+
+def keras_model(model: Any, data: Data, loss: Any, labels: bool) -> Model:
+    """A Keras model, called once on the data if it never was, so that it knows its input."""
+    from .foreign import compiled, is_cross_entropy
+
+    found = data.example(1) if data.text is None else None
+    inputs = (found or [])[:-1] if labels else found or []
+    if inputs and not getattr(model, "built", True):
+        model(inputs[0][:1] if len(inputs) == 1 else [a[:1] for a in inputs])
+    wanted = loss if loss is not None else compiled(model).get("loss")
+    if labels and real_labels(data) and wanted is not None and is_cross_entropy(wanted):
+        raise UsageError(f"{NO_CLASSES}; y.argmax(-1) makes class numbers of one-hot rows")
+    rows = tuple(found[-1].shape[1:]) if labels and found and len(found) > 1 and found[-1].ndim else None
+    return make_model(model, loss=loss, rows=rows)
 
 
 NO_CLASSES = "cross entropy takes class numbers, and the labels are real numbers"

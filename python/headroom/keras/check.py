@@ -69,7 +69,7 @@ def loss_of(outputs: list, e: Exported, label: Any, soft: bool) -> Any:
         return torch.nn.functional.nll_loss(logs, label.flatten().long())
     if e.loss == "mean_squared_error":
         return (first - label).pow(2).mean()
-    return torch.nn.functional.binary_cross_entropy_with_logits(first, label)
+    return torch.nn.functional.binary_cross_entropy_with_logits(torch.logit(first) if e.odds else first, label)
 
 
 def theirs(model: Any, e: Exported, feeds: Mapping[str, np.ndarray], steps: int, rate: float,
@@ -89,7 +89,7 @@ def theirs(model: Any, e: Exported, feeds: Mapping[str, np.ndarray], steps: int,
             with torch.no_grad():
                 ys = tree.flatten(model(argument, training=False))
             soft = e.loss == "cross_entropy" and bool(((ys[0].sum(-1) - 1).abs() < 1e-4).all() and (ys[0] >= 0).all())
-            out.outputs = [y.numpy() for y in ([torch.log(ys[0]), *ys[1:]] if soft else ys)]
+            out.outputs = [y.numpy() for y in ([torch.log(ys[0]), *ys[1:]] if soft else [torch.logit(ys[0]), *ys[1:]] if e.odds else ys)]
             for i in range(steps):
                 for v in model.trainable_variables:
                     v.value.grad = None
@@ -147,6 +147,8 @@ def check_evaluation(model: Any, e: Exported, batch: int = 5, feeds: Optional[Ma
     if e.loss == "cross_entropy" and (np.abs(b.outputs[0].sum(-1) - 1) < 1e-4).all() and (b.outputs[0] >= 0).all():
         b.outputs[0] = np.log(b.outputs[0])
         soften(a, b)
+    if e.odds:
+        b.outputs[0] = np.log(b.outputs[0]) - np.log1p(-b.outputs[0])
     far = max(float(np.abs(x - y).max() / max(1e-9, np.abs(y).max())) for x, y in zip(a.outputs, b.outputs))
     return Compared(0.0, 0.0, "none", 0.0, 0.0, far, 0, [])
 

@@ -15,11 +15,11 @@ from ..fuse import fuse
 from ..graph import Form, Model, Refused
 from ..loss import attach
 from ..size import Size
-from . import elements, images, norms, recurrent, sequence, shapes
+from . import elements, images, losses, norms, recurrent, sequence, shapes
 from .call import LAYERS, Call
 from .trace import trace
 
-assert elements and images and norms and recurrent and sequence and shapes
+assert elements and images and losses and norms and recurrent and sequence and shapes
 
 
 def initial(a: np.ndarray) -> str:
@@ -86,8 +86,9 @@ class Front:
 
 
 def form_of(model: Any, training: bool, weights: dict, paths: dict, batch: int, names: Optional[Sequence[str]],
-            shapes: Optional[Sequence[tuple]], types: Optional[Sequence[str]]) -> tuple[Build, list, list]:
-    xs, nodes, out = trace(model, training, shapes, types)
+            shapes: Optional[Sequence[tuple]], types: Optional[Sequence[str]], end: Any = None,
+            rows: Optional[Sequence[int]] = None) -> tuple[Build, list, list]:
+    xs, nodes, out = trace(model, training, shapes, types, end, rows)
     paths.update(unique_paths(model))  # a layer that was not built has its variables from the trace on
     looked_up = {id(n.arguments.args[0]) for n in nodes if type(n.operation).__name__ == "Embedding" and n.arguments.args}
     b = Build(Form(), lambda name, array: weights.__setitem__(name, array), batch)
@@ -96,7 +97,8 @@ def form_of(model: Any, training: bool, weights: dict, paths: dict, batch: int, 
     for i, x in enumerate(xs):
         shape = (Size(1), *x.shape[1:])
         type_ = "f32" if "float" in str(x.dtype) and id(x) not in looked_up else "i32"
-        name = names[i] if names else input_name(x, len(xs), type_)
+        label = end is not None and i == len(xs) - 1
+        name = "label" if label else names[i] if names else input_name(x, len(xs) - (end is not None), type_)
         front.values[id(x)] = Tensor(b.form.input(name, type_, shape))
         inputs.append((name, shape, tuple(range(len(shape)))))
     for n in nodes:
@@ -124,6 +126,15 @@ def unsoft(b: Build, outputs: list) -> list:
     return [Tensor(b.reshape(Tensor(entry.inputs[0]), first.value.shape).value, first.order), *outputs[1:]]
 
 
+def unsigmoid(b: Build, outputs: list, wanted: bool) -> list:
+    """A sigmoid at the end belongs to binary cross entropy; `wanted`: the loss reads probabilities."""
+    inner = losses.before(b, outputs[0], "sigmoid")
+    if inner is None and wanted:
+        raise Refused("binary cross entropy of probabilities, and no sigmoid at the end of the model: end it with one, or use "
+                      "BinaryCrossentropy(from_logits=True)")
+    return outputs if inner is None else [inner, *outputs[1:]]
+
+
 def unique_paths(model: Any) -> dict:
     """A name for each variable: its path, made unique where two layers share one."""
     names: dict = {}
@@ -140,22 +151,32 @@ def unique_paths(model: Any) -> dict:
 
 def export(model: Any, loss: str = "cross_entropy", name: Optional[str] = None, batch: int = 5,
            names: Optional[Sequence[str]] = None, shapes: Optional[Sequence[tuple]] = None,
-           types: Optional[Sequence[str]] = None) -> Exported:
+           types: Optional[Sequence[str]] = None, end: Any = None, rows: Optional[Sequence[int]] = None,
+           probabilities: Optional[bool] = None) -> Exported:
     """The model as a model file.  `shapes` (without the batch) and `types` ("float32", "int32") of its inputs where it does not know
-    them or has open ones.  Raises Refused, with the layer's path, for what cannot be taken."""
+    them or has open ones.  `end`, with loss="own": any loss of Keras, over labels of `rows` a sample.  `probabilities`: whether binary
+    cross entropy reads what a sigmoid gives (None: as the model ends).  Raises Refused, with the layer's path, for what cannot be taken."""
     weights: dict = {}
     paths: dict = {}  # of variables, by their ids
     notes = notes_of(model)
     builds, found = [], 0
     orders: list = []
     inputs: list = []
+    odds = False
+    last = losses.function_of(end) if end is not None else None
     for training in (True, False):
-        b, outputs, inputs = form_of(model, training, weights, paths, batch, names, shapes, types)
+        b, outputs, inputs = form_of(model, training, weights, paths, batch, names, shapes, types, last, rows)
         outputs = [b.whole(o) for o in outputs if isinstance(o, (Tensor, Const))]
         if loss == "cross_entropy":
             inner = unsoft(b, outputs)
             if inner[0] is not outputs[0] and training:
                 notes.append("the softmax at the end is part of the loss; `logits` is what goes into it")
+            outputs = inner
+        elif loss == "binary_cross_entropy" and probabilities is not False:
+            inner = unsigmoid(b, outputs, bool(probabilities))
+            if inner[0] is not outputs[0] and training:
+                notes.append("the sigmoid at the end is part of the loss; `logits` is what goes into it")
+                odds = True
             outputs = inner
         found, orders = attach(b, outputs, loss, channels=-1)
         fuse(b.form)
@@ -164,7 +185,7 @@ def export(model: Any, loss: str = "cross_entropy", name: Optional[str] = None, 
     if unread:
         notes.append(f"{len(unread)} variables are read by neither form: {', '.join(unread[:5])}")
     made = Model(name or model.name, found, builds[0].form, builds[1].form)
-    return Exported(made, weights, inputs, orders, {}, loss, {}, {}, notes)
+    return Exported(made, weights, inputs, orders, {}, loss, {}, {}, notes, odds)
 
 
 def notes_of(model: Any) -> list[str]:
