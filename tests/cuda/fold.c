@@ -11,7 +11,7 @@ enum { X = 0, W = 128 << 10, ONE = 256 << 10, TWO = 384 << 10, WORK = 512 << 10,
 
 typedef struct problem {
     hr_type type;
-    int64_t n, h, w, c, o, k, pad;
+    int64_t n, h, w, c, o, kh, kw, before, after; /* the last two: padding */
 } problem;
 
 static hri_gpu_conv conv_of(const problem *p) {
@@ -23,16 +23,16 @@ static hri_gpu_conv conv_of(const problem *p) {
                           .w = p->w,
                           .c = p->c,
                           .o = p->o,
-                          .p = (p->h + 2 * p->pad - p->k) / 2 + 1,
-                          .q = (p->w + 2 * p->pad - p->k) / 2 + 1,
-                          .kh = p->k,
-                          .kw = p->k,
+                          .p = (p->h + p->before + p->after - p->kh) / 2 + 1,
+                          .q = (p->w + p->before + p->after - p->kw) / 2 + 1,
+                          .kh = p->kh,
+                          .kw = p->kw,
                           .stride_h = 2,
                           .stride_w = 2,
-                          .pad_top = p->pad,
-                          .pad_left = p->pad,
-                          .pad_bottom = p->pad,
-                          .pad_right = p->pad,
+                          .pad_top = p->before,
+                          .pad_left = p->before,
+                          .pad_bottom = p->after,
+                          .pad_right = p->after,
                           .dilation_h = 1,
                           .dilation_w = 1,
                           .groups = 1};
@@ -67,9 +67,12 @@ static void compare(bench *b, const problem *p) {
 
 TEST_TIMEOUT(fold, gives_the_sums_of_the_convolution, 300) {
     static const problem problems[] = {
-        {HR_TYPE_BF16, 2, 17, 20, 3, 64, 7, 3},
-        {HR_TYPE_BF16, 1, 9, 8, 4, 64, 8, 2},
-        {HR_TYPE_BF16, 3, 12, 11, 3, 64, 7, 0},
+        {HR_TYPE_BF16, 2, 17, 20, 3, 64, 7, 7, 3, 3},
+        {HR_TYPE_BF16, 1, 9, 8, 4, 64, 8, 8, 2, 2},
+        {HR_TYPE_BF16, 3, 12, 11, 3, 64, 7, 7, 0, 0},
+        {HR_TYPE_BF16, 2, 13, 10, 3, 64, 7, 9, 2, 3}, /* as TensorFlow's "same" */
+        {HR_TYPE_BF16, 1, 1, 3, 4, 64, 7, 8, 7, 6},   /* windows of padding alone */
+        {HR_TYPE_BF16, 1, 10, 9, 4, 128, 8, 7, 5, 0},
     };
     bench b;
     bench_open(&b);
@@ -81,7 +84,7 @@ TEST_TIMEOUT(fold, gives_the_sums_of_the_convolution, 300) {
 }
 
 TEST(fold, is_for_few_channels_and_stride_2) {
-    const problem stem = {HR_TYPE_BF16, 256, 224, 224, 3, 64, 7, 3};
+    const problem stem = {HR_TYPE_BF16, 256, 224, 224, 3, 64, 7, 7, 3, 3};
     hri_gpu_conv x = conv_of(&stem), y;
     CHECK(hri_gpu_folds(&x, &y));
     CHECK(y.h == 115 && y.w == 115 && y.c == 16 && y.kh == 4 && y.stride_h == 1 && !y.pad_top);
@@ -97,5 +100,9 @@ TEST(fold, is_for_few_channels_and_stride_2) {
     other = x, other.type = HR_TYPE_F32;
     CHECK(!hri_gpu_folds(&other, &y));
     other = x, other.dilation_h = 2;
+    CHECK(!hri_gpu_folds(&other, &y));
+    other = x, other.groups = 3;
+    CHECK(!hri_gpu_folds(&other, &y));
+    other = x, other.n = 0;
     CHECK(!hri_gpu_folds(&other, &y));
 }
