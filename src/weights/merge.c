@@ -234,9 +234,8 @@ hr_status hri_checkpoint_merge(const hri_checkpoint *c, const char *path, hri_me
     hr_status status = hri_passes_parse(c->about.passes, &passes, why);
     const hri_lora *lora = status == HR_OK ? hri_passes_find(&passes, "lora") : NULL;
     if (status == HR_OK && !lora) {
-        status =
-            hri_prose_set(why, HR_E_INVALID,
-                          "%s has no adapters to merge: it was trained without `passes`", c->path);
+        status = hri_prose_set(why, HR_E_INVALID,
+                               "%s has no adapters to merge: it was trained without LoRA", c->path);
     }
     if (status == HR_OK) {
         m.scale = hri_lora_scale(lora);

@@ -239,9 +239,12 @@ static hr_status build(const hri_checkpoint *c, hr_model *model, const char *tex
     return HR_OK;
 }
 
-/* "lora:...;quantize"; fake quantization was for training. */
+/* "lora:...;quantize"; fake quantization and averages of parameters were for training. */
 static hr_status join(const hri_checkpoint *c, const char *more, hri_text *out, hri_prose *why) {
-    const hr_status status = hri_passes_add_others(c->about.passes, "qat", out, why);
+    hri_text rest = {0};
+    hr_status status = hri_passes_add_others(c->about.passes, "qat", &rest, why);
+    status = status == HR_OK ? hri_passes_add_others(hri_text_get(&rest), "ema", out, why) : status;
+    hri_text_deinit(&rest);
     hri_text_add(out, "%s%s", out->used && *more ? ";" : "", more);
     return status == HR_OK ? hri_text_status(out) : status;
 }

@@ -131,6 +131,18 @@ TEST(job_quantize, linear_layers_and_flattened_images_compute_in_bytes) {
     CHECK(same >= 60);
 }
 
+TEST(job_quantize, a_run_with_averaged_parameters_is_quantized_without_them) {
+    hr_job_options o = test_job("lenet", "run");
+    o.data = "synthetic:count=64";
+    o.passes = "ema:decay=0.9";
+    o.batch = 8;
+    o.steps = 2;
+    (void)test_trained(&o);
+    const hr_quantize_result r =
+        quantize(test_in("run"), test_in("q.safetensors"), HR_CALIBRATION_MINMAX, 8, NULL);
+    CHECK_EQ(r.layers, 5);
+}
+
 TEST(job_quantize, depthwise_convolutions_and_relu6_compute_in_bytes) {
     static test_scores a, b;
     int same;
