@@ -8,6 +8,7 @@ import ctypes as c
 from contextlib import contextmanager
 from typing import Any, Callable, Iterable, Iterator, Optional
 
+from .errors import UsageError
 from .library import UNKNOWN, text
 
 KINDS = ("tick", "started", "step", "validated", "epoch", "saved", "save_failed", "resized", "bad_sample", "warning")
@@ -109,6 +110,18 @@ def interruptible(listener: "Listener", do: Callable[[], Any]) -> Any:
     return result
 
 
+INSTEAD = {"EarlyStopping": "patience=3", "ModelCheckpoint": "folder=", "ReduceLROnPlateau": 'schedule="plateau"',
+           "LearningRateScheduler": "schedule=, warmup= and steps=",
+           "TensorBoard": "tensorboard=", "BackupAndRestore": "folder= and start=\"resume\""}
+
+
+def refuse(callback: Any) -> None:
+    """Callbacks of Keras that read or change its model: that has its weights when training has ended, and its optimizer does not run."""
+    kind = type(callback)
+    if kind.__module__.startswith("keras.src.callbacks") and kind.__name__ in INSTEAD:
+        raise UsageError(f"the callback {kind.__name__} of Keras works on Keras's own training; here it is {INSTEAD[kind.__name__]}")
+
+
 class Listener:
     """An hr_job_event_fn over Python callables.  Keep it as long as C may call it."""
 
@@ -116,6 +129,8 @@ class Listener:
         from . import _c
 
         self.callbacks = list(callbacks)
+        for one in self.callbacks:
+            refuse(one)
         self.screen = screen
         self.failure: Optional[BaseException] = None
         self.stopping = False

@@ -86,6 +86,12 @@ class Keras(unittest.TestCase):
         with self.assertRaisesRegex(hr.UsageError, "argmax"):
             hr.fit(model, (x, y), batch=8, epochs=1, budget="8GiB", verbose=False, loss="sparse_categorical_crossentropy")
 
+    def test_callbacks_that_work_on_keras_s_own_training(self) -> None:
+        for callback, instead in ((keras.callbacks.EarlyStopping(), "patience"), (keras.callbacks.ReduceLROnPlateau(), "plateau"),
+                                  (keras.callbacks.ModelCheckpoint("a.keras"), "folder=")):
+            with self.assertRaisesRegex(hr.UsageError, instead):
+                hr.fit("lenet", "synthetic", batch=8, steps=1, budget="8GiB", verbose=False, callbacks=[callback])
+
     def test_callbacks_of_keras(self) -> None:
         class Kept(keras.callbacks.Callback):
             def __init__(self) -> None:
