@@ -59,7 +59,7 @@ typedef struct fake_slot {
     uint64_t host_bytes; /* of handles and pools at the host */
 } fake_slot;
 
-typedef struct fake_state {
+typedef struct fake_state { /* tests/regress/f18_02_nccl.c reads peak at its place in the file */
     uint64_t magic;
     uint64_t devices, context_bytes, stack_bytes, local_bytes, shared_bytes, lazy_bytes, drain_ms;
     uint64_t capacity[FAKE_DEVICES];

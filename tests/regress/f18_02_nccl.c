@@ -117,11 +117,11 @@ TEST_TIMEOUT(f18_02_nccl, a_rank_that_dies_in_a_group_is_named, 100) {
             "rank 1 (");
 }
 
-/* The most that was ever taken of each device, from the file that the fake driver's processes share: behind 7 numbers and the
+/* The most that was ever taken of each device, from the file that the fake driver's processes share: behind 8 numbers and the
  * capacities of 8 devices. */
 static int devices_touched(const char *file) {
     program_outcome o =
-        program_run(&(program_options){.as_shell = 1}, "od -An -v -w8 -tu8 -j120 -N64 %s", file);
+        program_run(&(program_options){.as_shell = 1}, "od -An -v -w8 -tu8 -j128 -N64 %s", file);
     const char *at = o.out;
     int touched = 0;
     CHECK_EQ(o.code, 0);
