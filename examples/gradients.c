@@ -114,7 +114,7 @@ static double train(hr_device *host, int size, float weight[WIDTH], float *bias)
                               .device = host,
                               .graphs = list,
                               .graph_count = 3,
-                              .budget_bytes = 64 << 20};
+                              .budget_bytes = 96 << 20};
     hr_run *run;
     hr_error error;
     if (hr_run_open(&o, &run, &error) != HR_OK) {
