@@ -289,7 +289,7 @@ static hr_status spend_rest(maker *m, uint32_t at, hri_plan **plan) {
  * far from lying inside the budget then will not be brought there by a longer one. */
 static hr_status place_one(maker *m, hri_plan **out, uint32_t *at, uint64_t *over) {
     const uint64_t budget = m->o.budget_bytes;
-    const int looks = effort_of(m) >= WHOLE_EFFORT ? 2 : 1;
+    const int looks = effort_of(m) >= WHOLE_EFFORT && !m->o.any ? 2 : 1;
     *over = UINT64_MAX;
     for (*at = 0; *at < m->found; ++*at) {
         hr_status status = go_to(m, *at);
