@@ -7,6 +7,7 @@
  *   bench/gpu_ops --no-cudnn --no-cublaslt conv attention matmul         our own kernels where a library has some
  *   bench/gpu_ops --exact ...           f32 products in f32, not in tf32
  *   bench/gpu_ops --trial ...           algorithms of libraries are chosen in a trial, and all candidates shown: group and microseconds
+ *   bench/gpu_ops --hide N ...          one byte in N is 0 (9 where nothing is said; 0: none), which hides a key where bytes are a mask
  *   bench/gpu_ops --wait ...            says "ready" when the first call is over, and times when a line comes in: many of them may
  *                                       compile side by side and be timed one after the other (tools/gpu-attention)
  *
@@ -39,7 +40,7 @@ typedef struct bench {
     hri_gpu *gpu;
     hri_threads *threads; /* of the check */
     double copy;          /* bytes a second, read and written */
-    int check, repeat, wait, trial;
+    int check, repeat, wait, trial, hide;
 } bench;
 
 static void need(hr_status status, const char *what, const char *why) {
@@ -97,7 +98,7 @@ static hr_graph *graph_of(const row *r) {
 }
 
 /* Numbers of size 0.5 to 1, of both signs in tensors and positive in vectors (variances); small whole numbers. */
-static void fill(const hr_meta *m, void *data) {
+static void fill(const hr_meta *m, void *data, int hide) {
     const uint64_t count = (uint64_t)hr_shape_count(&m->shape);
     const uint16_t half = m->type == HR_TYPE_F16 ? 0x3800 : 0x3f00;
     const int both = m->shape.rank > 1;
@@ -110,7 +111,7 @@ static void fill(const hr_meta *m, void *data) {
         } else if (hr_type_is_real(m->type)) {
             ((uint16_t *)data)[i] = bits;
         } else if (m->type == HR_TYPE_U8 || m->type == HR_TYPE_I8) {
-            ((uint8_t *)data)[i] = (uint8_t)(mixed % 9);
+            ((uint8_t *)data)[i] = hide ? (uint8_t)(mixed % (uint64_t)hide) : 1;
         } else if (m->type == HR_TYPE_I32) {
             ((int32_t *)data)[i] = (int32_t)(mixed % 32000);
         } else {
@@ -160,7 +161,7 @@ static void call_open(bench *b, const hri_sig *s, call *c) {
         c->in[i] = at;
         at += up(hr_meta_bytes(&s->in[i]));
         c->host[i] = room(hr_meta_bytes(&s->in[i]));
-        fill(&s->in[i], c->host[i]);
+        fill(&s->in[i], c->host[i], b->hide);
         need(hr_copy(b->queue, c->in[i], (hr_addr)(uintptr_t)c->host[i], hr_meta_bytes(&s->in[i])),
              "a copy", NULL);
     }
@@ -444,7 +445,7 @@ static int wanted(const row *r, int argc, char **argv, int first) {
 }
 
 int main(int argc, char **argv) {
-    bench b = {.repeat = 20};
+    bench b = {.repeat = 20, .hide = 9};
     const char *device = "cuda:0";
     hri_prose why = {0};
     row own = {0};
@@ -459,6 +460,8 @@ int main(int argc, char **argv) {
             device = argv[++at];
         } else if (!strcmp(argv[at], "--repeat") && at + 1 < argc) {
             b.repeat = atoi(argv[++at]) > 0 ? atoi(argv[at]) : 1;
+        } else if (!strcmp(argv[at], "--hide") && at + 1 < argc) {
+            b.hide = atoi(argv[++at]) > 0 ? atoi(argv[at]) : 0;
         } else if (!strcmp(argv[at], "--wait")) {
             b.wait = 1;
         } else if (!strcmp(argv[at], "--trial")) {

@@ -187,6 +187,7 @@ typedef struct hri_gpu_attention {
     int64_t dq_stride[3], dk_stride[3], dv_stride[3], do_stride[3]; /* backward */
     float scale;
     uint8_t causal, backward;
+    uint8_t lengths; /* of queries and keys, for each sample, stand in the device's memory */
     uint8_t
         masked; /* numbers of mask_type are added to the scaled scores: (B or 1, H or 1, T or 1, S), close together */
     hr_type mask_type;
@@ -197,6 +198,7 @@ typedef struct hri_gpu_attention {
 
 typedef struct hri_gpu_attention_at {
     hr_addr q, k, v, o, stats, dout, dq, dk, dv, mask;
+    hr_addr of_queries, of_keys; /* with lengths: (B) i32 each */
 } hri_gpu_attention_at;
 
 /* What is made up and what is looked at when one of the ways to do it is chosen; arrays of the sizes below. */

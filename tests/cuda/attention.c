@@ -6,6 +6,7 @@
 #include <string.h>
 
 HRI_CU(attention_blind);
+HRI_CU(attention_keys);
 
 enum { T = 6, S = 3, D = 4 };
 #define LOW -1e30f
@@ -71,5 +72,101 @@ TEST(attention, rows_that_see_nothing_are_mended_behind_a_library) {
     CHECK(sums[2] == (double)LOW && sums[3] == (double)LOW);
     free(is), free(sums);
     desk_free(&d, &to), desk_free(&d, &stats), desk_free(&d, &m), desk_free(&d, &values);
+    desk_close(&d);
+}
+
+/* As attention_keys.cu has it. */
+typedef struct picked {
+    int64_t samples, queries, keys, mask_batch, k_batch, k_row, v_batch, v_row;
+    int32_t pieces, heads;
+} picked;
+
+enum { SAMPLES = 3, KEYS = 1100, WIDTH = 8, EDGE = 256 }; /* a row is two pieces of f32 */
+
+static int shows(int b, int j) {
+    return b == 0 ? j % 3 != 1 : b == 1 ? j < 700 : 0;
+}
+
+TEST(attention, keys_that_are_shown_lie_close_together_and_go_back) {
+    static float from[2][SAMPLES * KEYS * WIDTH];
+    uint8_t mask[SAMPLES * KEYS];
+    desk d;
+    for (int i = 0; i < SAMPLES * KEYS * WIDTH; i++) {
+        from[0][i] = (float)(i + 1), from[1][i] = (float)(-i - 1);
+    }
+    for (int i = 0; i < SAMPLES * KEYS; i++) {
+        mask[i] = (uint8_t)(shows(i / KEYS, i % KEYS) ? 1 + i % 7 : 0);
+    }
+    desk_open(&d, (hri_gpu_options){.no_cudnn = 1, .no_cublaslt = 1});
+    const int64_t count = SAMPLES * KEYS * WIDTH;
+    tensor k = placed(&d, from[0], count), v = placed(&d, from[1], count);
+    tensor close_k = desk_tensor(&d, HR_TYPE_F32, count),
+           close_v = desk_tensor(&d, HR_TYPE_F32, count);
+    tensor bytes = desk_tensor(&d, HR_TYPE_U8, SAMPLES * KEYS);
+    tensor lengths = desk_tensor(&d, HR_TYPE_I32, 3 * 64),
+           lse = desk_tensor(&d, HR_TYPE_F32, SAMPLES * 4);
+    CHECK_OK(hr_copy(d.queue, bytes.block.addr, host_addr(mask), sizeof mask));
+    picked p = {.samples = SAMPLES,
+                .queries = 2,
+                .keys = KEYS,
+                .mask_batch = KEYS,
+                .pieces = 2,
+                .heads = 2};
+    p.k_batch = p.v_batch = KEYS * 2, p.k_row = p.v_row = 2;
+    hr_addr at[] = {bytes.block.addr,
+                    k.block.addr,
+                    v.block.addr,
+                    close_k.block.addr,
+                    close_v.block.addr,
+                    lengths.block.addr,
+                    lengths.block.addr + 256,
+                    lengths.block.addr + 512,
+                    lse.block.addr};
+    const hri_gpu_grid grid = {.x = SAMPLES * ((KEYS + 31) / 32), .threads = 256};
+    desk_check(&d,
+               hri_gpu_launch(d.gpu, &hri_cu_attention_keys, "", "attention_gather", &grid,
+                              HRI_GPU_ARGS(&at[0], &at[1], &at[2], &at[3], &at[4], &at[5], &at[6],
+                                           &at[7], &p)),
+               "gather");
+    desk_sync(&d);
+    double *gk = desk_read(&d, &close_k), *gv = desk_read(&d, &close_v),
+           *n = desk_read(&d, &lengths);
+    for (int b = 0; b < SAMPLES; b++) {
+        int rank = 0;
+        for (int j = 0; j < KEYS; j++) {
+            for (int w = 0; w < WIDTH && shows(b, j); w++) {
+                const int is = (b * KEYS + rank) * WIDTH + w;
+                CHECK(gk[is] == (double)((b * KEYS + j) * WIDTH + w + 1) && gv[is] == -gk[is]);
+            }
+            rank += shows(b, j);
+        }
+        CHECK(n[b] == 2 && n[64 + b] == (rank ? rank : 1) && n[128 + b] == rank);
+        const int edge = ((rank ? rank : 1) + EDGE - 1) / EDGE * EDGE;
+        for (int i = rank * WIDTH; i < (edge < KEYS ? edge : KEYS) * WIDTH; i++) {
+            CHECK(gk[b * KEYS * WIDTH + i] == 0.0 && gv[b * KEYS * WIDTH + i] == 0.0);
+        }
+    }
+    /* And back, over what was there: hidden ones become 0. */
+    desk_check(&d,
+               hri_gpu_launch(d.gpu, &hri_cu_attention_keys, "", "attention_scatter", &grid,
+                              HRI_GPU_ARGS(&at[0], &at[3], &at[4], &at[1], &at[2], &p)),
+               "scatter");
+    const hri_gpu_grid rows = {.x = SAMPLES, .threads = 256};
+    desk_check(&d,
+               hri_gpu_launch(d.gpu, &hri_cu_attention_keys, "", "attention_unseen", &rows,
+                              HRI_GPU_ARGS(&at[7], &at[8], &p)),
+               "unseen");
+    desk_sync(&d);
+    double *bk = desk_read(&d, &k), *bv = desk_read(&d, &v), *inf = desk_read(&d, &lse);
+    for (int i = 0; i < count; i++) {
+        const int seen = shows(i / WIDTH / KEYS, i / WIDTH % KEYS);
+        CHECK(bk[i] == (seen ? (double)(i + 1) : 0.0) && bv[i] == (seen ? (double)(-i - 1) : 0.0));
+    }
+    for (int i = 0; i < 4; i++) {
+        CHECK(isinf(inf[8 + i]) && inf[8 + i] > 0);
+    }
+    free(gk), free(gv), free(n), free(bk), free(bv), free(inf);
+    desk_free(&d, &k), desk_free(&d, &v), desk_free(&d, &close_k), desk_free(&d, &close_v);
+    desk_free(&d, &bytes), desk_free(&d, &lengths), desk_free(&d, &lse);
     desk_close(&d);
 }

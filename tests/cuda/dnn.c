@@ -123,9 +123,12 @@ TEST(dnn, the_descriptors_of_attention_are_taken) {
     static hri_dnn dnn;
     static hri_dnn_graph g;
     open_described(&dnn);
-    for (int way = 0; way < 8; way++) {
+    for (int way = 0; way < 10; way++) {
         hri_gpu_attention x = attention_of(2, 12, 256, 64, BF, way & 1, way >> 1 & 1);
-        if (way >= 4) {
+        if (way >= 8) {
+            x = attention_of(2, 12, 256, 64, BF, 0, way & 1);
+            x.lengths = 1;
+        } else if (way >= 4) {
             x.masked = 1;
             x.mask_type = F3;
             x.mask_dim[0] = 2, x.mask_dim[1] = 1, x.mask_dim[2] = way & 1 ? 1 : 256;

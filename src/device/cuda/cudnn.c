@@ -218,8 +218,8 @@ void hri_dnn_convolution(hri_dnn_graph *g, int kind, const hri_dnn_window *windo
     finish_op(g, o, k->words);
 }
 
-void hri_dnn_matmul(hri_dnn_graph *g, cudnnBackendDescriptor_t a, cudnnBackendDescriptor_t b,
-                    cudnnBackendDescriptor_t y, double padding) {
+static void product(hri_dnn_graph *g, cudnnBackendDescriptor_t a, cudnnBackendDescriptor_t b,
+                    cudnnBackendDescriptor_t y, double padding, const hri_dnn_part *part) {
     const cudnnDataType_t sums = CUDNN_DATA_FLOAT;
     cudnnBackendDescriptor_t m = make(g, CUDNN_BACKEND_MATMUL_DESCRIPTOR);
     SET(m, CUDNN_ATTR_MATMUL_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &sums);
@@ -230,13 +230,37 @@ void hri_dnn_matmul(hri_dnn_graph *g, cudnnBackendDescriptor_t a, cudnnBackendDe
     SET(o, CUDNN_ATTR_OPERATION_MATMUL_BDESC, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &b);
     SET(o, CUDNN_ATTR_OPERATION_MATMUL_CDESC, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &y);
     SET(o, CUDNN_ATTR_OPERATION_MATMUL_DESC, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &m);
+    if (part->m) {
+        SET(o, CUDNN_ATTR_OPERATION_MATMUL_GEMM_M_OVERRIDE_DESC, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1,
+            &part->m);
+    }
+    if (part->n) {
+        SET(o, CUDNN_ATTR_OPERATION_MATMUL_GEMM_N_OVERRIDE_DESC, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1,
+            &part->n);
+    }
+    if (part->k) {
+        SET(o, CUDNN_ATTR_OPERATION_MATMUL_GEMM_K_OVERRIDE_DESC, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1,
+            &part->k);
+    }
     finish_op(g, o, "a product");
+}
+
+void hri_dnn_matmul(hri_dnn_graph *g, cudnnBackendDescriptor_t a, cudnnBackendDescriptor_t b,
+                    cudnnBackendDescriptor_t y, double padding) {
+    product(g, a, b, y, padding, &(hri_dnn_part){0});
+}
+
+void hri_dnn_matmul_part(hri_dnn_graph *g, cudnnBackendDescriptor_t a, cudnnBackendDescriptor_t b,
+                         cudnnBackendDescriptor_t y, hri_dnn_part part) {
+    product(g, a, b, y, 0.0, &part);
 }
 
 void hri_dnn_pointwise(hri_dnn_graph *g, cudnnPointwiseMode_t mode, cudnnBackendDescriptor_t x,
                        cudnnBackendDescriptor_t b, cudnnBackendDescriptor_t t,
                        cudnnBackendDescriptor_t y, int64_t axis) {
-    const cudnnDataType_t type = mode == CUDNN_POINTWISE_CMP_GE      ? CUDNN_DATA_BOOLEAN
+    const cudnnDataType_t type = mode == CUDNN_POINTWISE_CMP_GE || mode == CUDNN_POINTWISE_CMP_LT ||
+                                         mode == CUDNN_POINTWISE_LOGICAL_AND
+                                     ? CUDNN_DATA_BOOLEAN
                                  : mode == CUDNN_POINTWISE_GEN_INDEX ? CUDNN_DATA_INT32
                                                                      : CUDNN_DATA_FLOAT;
     cudnnBackendDescriptor_t p = make(g, CUDNN_BACKEND_POINTWISE_DESCRIPTOR);

@@ -66,6 +66,12 @@ void hri_dnn_convolution(hri_dnn_graph *g, int kind, const hri_dnn_window *windo
                          cudnnBackendDescriptor_t y);
 void hri_dnn_matmul(hri_dnn_graph *g, cudnnBackendDescriptor_t a, cudnnBackendDescriptor_t b,
                     cudnnBackendDescriptor_t y, double padding);
+/* The same of a part of each matrix of a batch: rows and columns of y and what is summed, as (B, 1, 1, 1) i32 tensors; NULL: all. */
+typedef struct hri_dnn_part {
+    cudnnBackendDescriptor_t m, n, k;
+} hri_dnn_part;
+void hri_dnn_matmul_part(hri_dnn_graph *g, cudnnBackendDescriptor_t a, cudnnBackendDescriptor_t b,
+                         cudnnBackendDescriptor_t y, hri_dnn_part part);
 /* b and t may be NULL; axis counts with GEN_INDEX alone. */
 void hri_dnn_pointwise(hri_dnn_graph *g, cudnnPointwiseMode_t mode, cudnnBackendDescriptor_t x,
                        cudnnBackendDescriptor_t b, cudnnBackendDescriptor_t t,

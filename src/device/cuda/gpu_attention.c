@@ -12,6 +12,7 @@
  * Work space holds
  *
  *   row sums (B, H, T) f32, backward alone   the engine's own */
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include "device/cuda/gpu_dnn.h"
@@ -33,6 +34,9 @@ enum {
     UID_ONE,
     UID_MASK,
     UID_BOUND,
+    UID_OF_QUERIES,
+    UID_OF_KEYS,
+    UID_LEAST,
     UID_VIRTUAL = 100
 };
 
@@ -47,6 +51,7 @@ typedef struct builder {
     cudnnDataType_t type;
     int64_t next; /* uid of the next virtual tensor */
     int form;
+    cudnnBackendDescriptor_t of_queries, of_keys; /* lengths; NULL: all are whole */
 } builder;
 
 typedef cudnnBackendDescriptor_t tensor;
@@ -104,6 +109,34 @@ static tensor bounded(builder *b, tensor s) {
     return b->x->masked ? apply(b, mode, s, value(b, UID_BOUND)) : s;
 }
 
+/* Scores outside of the lengths become the least number. */
+static tensor within(builder *b, tensor x) {
+    if (!b->of_keys) {
+        return x;
+    }
+    tensor row = scores(b, CUDNN_DATA_INT32), col = scores(b, CUDNN_DATA_INT32);
+    tensor rows = scores(b, CUDNN_DATA_BOOLEAN), cols = scores(b, CUDNN_DATA_BOOLEAN);
+    tensor both = scores(b, CUDNN_DATA_BOOLEAN), out = scores(b, CUDNN_DATA_FLOAT);
+    hri_dnn_pointwise(b->g, CUDNN_POINTWISE_GEN_INDEX, x, NULL, NULL, row, 2);
+    hri_dnn_pointwise(b->g, CUDNN_POINTWISE_GEN_INDEX, x, NULL, NULL, col, 3);
+    hri_dnn_pointwise(b->g, CUDNN_POINTWISE_CMP_LT, row, b->of_queries, NULL, rows, 0);
+    hri_dnn_pointwise(b->g, CUDNN_POINTWISE_CMP_LT, col, b->of_keys, NULL, cols, 0);
+    hri_dnn_pointwise(b->g, CUDNN_POINTWISE_LOGICAL_AND, rows, cols, NULL, both, 0);
+    hri_dnn_pointwise(b->g, CUDNN_POINTWISE_BINARY_SELECT, x, value(b, UID_LEAST), both, out, 0);
+    return out;
+}
+
+/* Products of queries and keys, of what is summed over keys, and of what has a row for each key. */
+static hri_dnn_part by_keys(const builder *b) {
+    return (hri_dnn_part){.m = b->of_queries, .n = b->of_keys};
+}
+static hri_dnn_part over_keys(const builder *b) {
+    return (hri_dnn_part){.m = b->of_queries, .k = b->of_keys};
+}
+static hri_dnn_part of_keys(const builder *b) {
+    return (hri_dnn_part){.m = b->of_keys, .k = b->of_queries};
+}
+
 /* Scores of later columns than the row become minus infinity. */
 static tensor later(builder *b, tensor x) {
     tensor row = scores(b, CUDNN_DATA_INT32), col = scores(b, CUDNN_DATA_INT32);
@@ -121,8 +154,9 @@ static void forward_graph(builder *b) {
     tensor v = operand(b, UID_V, x->s, x->v_stride, 0), o = operand(b, UID_O, x->t, x->o_stride, 0);
     tensor stats = matrix(b, UID_STATS, CUDNN_DATA_FLOAT, x->t, 1, 0);
     tensor raw = scores(b, CUDNN_DATA_FLOAT);
-    hri_dnn_matmul(b->g, q, k, raw, 0.0);
+    hri_dnn_matmul_part(b->g, q, k, raw, by_keys(b));
     tensor s = bounded(b, with_mask(b, apply(b, CUDNN_POINTWISE_MUL, raw, value(b, UID_SCALE))));
+    s = within(b, s);
     if (x->causal) {
         s = later(b, s);
     }
@@ -134,7 +168,7 @@ static void forward_graph(builder *b) {
     hri_dnn_pointwise(b->g, CUDNN_POINTWISE_ADD, most, log_sum, NULL, stats, 0);
     tensor p = scores(b, b->type);
     hri_dnn_pointwise(b->g, CUDNN_POINTWISE_DIV, e, sum, NULL, p, 0);
-    hri_dnn_matmul(b->g, p, v, o, 0.0);
+    hri_dnn_matmul_part(b->g, p, v, o, over_keys(b));
 }
 
 /* The scores turned round, in the type of the operands: (B, H, S, T). */
@@ -166,29 +200,34 @@ static void backward_graph(builder *b) {
     hri_dnn_pointwise(b->g, CUDNN_POINTWISE_MUL, row, value(b, UID_ONE), NULL, sums, 0);
     /* p = exp(q k^T scale + mask - stats), dv = p^T dout */
     tensor raw = scores(b, CUDNN_DATA_FLOAT);
-    hri_dnn_matmul(b->g, q, k, raw, 0.0);
-    tensor s = with_mask(b, apply(b, CUDNN_POINTWISE_MUL, raw, scale));
-    s = bounded(b, apply(b, CUDNN_POINTWISE_SUB, s, stats));
+    hri_dnn_matmul_part(b->g, q, k, raw, by_keys(b));
+    tensor s = within(b, with_mask(b, apply(b, CUDNN_POINTWISE_MUL, raw, scale)));
+    s = within(b, bounded(b, apply(b, CUDNN_POINTWISE_SUB, s, stats)));
     if (x->causal) {
         s = later(b, s);
     }
     tensor p = apply(b, CUDNN_POINTWISE_EXP, s, NULL);
-    hri_dnn_matmul(b->g, turned(b, p), dout, dv, 0.0);
+    hri_dnn_matmul_part(b->g, turned(b, p), dout, dv, of_keys(b));
     /* ds = (dout v^T - sums) p scale, dk = ds^T q, dq = ds k */
     tensor dp = scores(b, CUDNN_DATA_FLOAT);
-    hri_dnn_matmul(b->g, dout, v, dp, 0.0);
+    hri_dnn_matmul_part(b->g, dout, v, dp, by_keys(b));
     tensor ds = apply(b, CUDNN_POINTWISE_MUL, apply(b, CUDNN_POINTWISE_SUB, dp, sums), p);
     ds = apply(b, CUDNN_POINTWISE_MUL, ds, scale);
-    hri_dnn_matmul(b->g, turned(b, ds), q, dk, 0.0);
+    hri_dnn_matmul_part(b->g, turned(b, ds), q, dk, of_keys(b));
     const int64_t dim[4] = {x->b, x->heads, x->s, x->d};
     const int64_t stride[4] = {x->k_stride[0], x->k_stride[1], x->k_stride[2], 1};
     tensor keys = hri_dnn_tensor(b->g, b->next++, b->type, 4, dim, stride, HRI_DNN_VIRTUAL);
     hri_dnn_reshape(b->g, k, keys);
-    hri_dnn_matmul(b->g, ds, keys, dq, 0.0);
+    hri_dnn_matmul_part(b->g, ds, keys, dq, over_keys(b));
 }
 
 static void draw(hri_dnn_graph *g, const hri_gpu_attention *x, int form) {
     builder b = {.g = g, .x = x, .type = hri_dnn_type(x->type), .next = UID_VIRTUAL, .form = form};
+    if (x->lengths) {
+        const int64_t dim[4] = {x->b, 1, 1, 1}, stride[4] = {1, 1, 1, 1};
+        b.of_queries = hri_dnn_tensor(g, UID_OF_QUERIES, CUDNN_DATA_INT32, 4, dim, stride, 0);
+        b.of_keys = hri_dnn_tensor(g, UID_OF_KEYS, CUDNN_DATA_INT32, 4, dim, stride, 0);
+    }
     if (x->backward) {
         backward_graph(&b);
     } else {
@@ -215,8 +254,8 @@ static hr_status build(hri_gpu *gpu, const void *problem, const char *tag, hri_g
             hri_dnn_graph_init(&r->graph, hri_gpu_dnn(gpu));
         }
         draw(&r->graph, x, form);
-        /* Each is compiled, which takes seconds: two will do. */
-        status = hri_dnn_plans(&r->graph, &wish, r->plans, 2, &r->count);
+        /* Each is compiled, which takes seconds: two will do.  Lengths are not made up for a contest: the first. */
+        status = hri_dnn_plans(&r->graph, &wish, r->plans, x->lengths ? 1 : 2, &r->count);
     }
     return status;
 }
@@ -238,8 +277,8 @@ static void key_of(hri_gpu *gpu, const hri_gpu_attention *x, char *out) {
         const int64_t mask[] = {3, x->mask_type, x->mask_dim[0], x->mask_dim[1], x->mask_dim[2]};
         hri_hasher_add(&h, mask, sizeof mask);
     }
-    snprintf(out + used, (size_t)(HRI_GPU_KEY - used), " %016llx",
-             (unsigned long long)hri_hasher_get(&h).lo);
+    snprintf(out + used, (size_t)(HRI_GPU_KEY - used), " %016llx%s",
+             (unsigned long long)hri_hasher_get(&h).lo, x->lengths ? " lengths" : "");
 }
 
 /* What the library takes on this generation: halves of whole eights, and graphs that the version knows well. */
@@ -333,7 +372,7 @@ void hri_gpu_attention_contest(const hri_gpu_attention *x, const hri_gpu_attenti
 
 hr_status hri_gpu_attention_run(hri_gpu *gpu, const hri_gpu_attention *x,
                                 const hri_gpu_attention_at *at, hr_addr workspace) {
-    static const float minus = -INFINITY, one = 1.0f;
+    static const float minus = -INFINITY, one = 1.0f, least = -FLT_MAX;
     /* Backward, what is over the statistics by more than rounding; as attention.cu holds it. */
     static const float most = 9.7040605f;
     char key[HRI_GPU_KEY];
@@ -355,6 +394,11 @@ hr_status hri_gpu_attention_run(hri_gpu *gpu, const hri_gpu_attention *x,
     if (x->masked) {
         bound[count++] = (hri_dnn_bound){UID_MASK, ON_DEVICE(at->mask)};
         bound[count++] = (hri_dnn_bound){UID_BOUND, x->backward ? &most : &x->low};
+    }
+    if (x->lengths) {
+        bound[count++] = (hri_dnn_bound){UID_OF_QUERIES, ON_DEVICE(at->of_queries)};
+        bound[count++] = (hri_dnn_bound){UID_OF_KEYS, ON_DEVICE(at->of_keys)};
+        bound[count++] = (hri_dnn_bound){UID_LEAST, &least};
     }
     if (x->backward) {
         bound[count++] = (hri_dnn_bound){UID_DO, ON_DEVICE(at->dout)};

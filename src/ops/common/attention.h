@@ -95,6 +95,12 @@ hr_status hri_attention_masked_grad_cuda(const hri_attention *a, const hri_gpu_c
                                          const hr_addr in[3], hr_addr o, hr_addr lse, hr_addr dout,
                                          const hr_addr out[3], hr_addr mask);
 
+/* Of those, masks of keys: over the keys that are shown (attention_keys.c).  0: that is not how it is done. */
+int hri_attention_keys_fit(const hri_attention *a);
+uint64_t hri_attention_keys_workspace(const hri_attention *a, hri_gpu *gpu, int backward);
+hr_status hri_attention_keys_run(const hri_attention *a, const hri_gpu_call *c,
+                                 const hri_gpu_attention_at *at, int backward);
+
 double hri_attention_flops(const hri_attention *a); /* of one product of all queries and keys */
 
 /* ---- the ops (attention_op.c): attention and attention_masked, and their gradients ---- */
