@@ -1,9 +1,11 @@
-/* Resizing: see resize.h.  Rows are added up first (long runs of bytes, which the compiler vectorises), then the one
- * row of sums is added up in columns. */
+/* Resizing: see resize.h.  Rows are added up first (by resize_lanes.h), then the one
+ * row of sums is added up in columns.  All columns have equally many weights, the last of them 0 where a window is
+ * shorter: a loop of one length is worth more than the products that it saves. */
 #include "data/image/resize.h"
 
 #include <math.h>
 #include <string.h>
+#include "data/image/resize_lanes.h"
 
 enum { ONE_BITS = 14, ONE = 1 << ONE_BITS };
 
@@ -81,7 +83,8 @@ static layout lay_out(double x_scale, double y_scale, uint32_t in_width, uint32_
     const uint64_t weights =
         (uint64_t)out_width * l.column_taps + (uint64_t)out_height * l.row_taps;
     l.sums = align(l.weights + weights * sizeof(uint16_t));
-    l.ring = align(l.sums + (uint64_t)in_width * channels * sizeof(uint32_t));
+    const uint64_t behind = HRI_LANES + (uint64_t)(l.column_taps + 1) * channels;
+    l.ring = align(l.sums + ((uint64_t)in_width * channels + behind) * sizeof(uint16_t));
     l.all = align(l.ring + (uint64_t)l.row_taps * align((uint64_t)in_width * channels + 64));
     return l;
 }
@@ -109,7 +112,7 @@ hr_status hri_resizer_init(hri_resizer *r, hri_memory *memory, double x, double 
                        .columns = (hri_resize_window *)(void *)(base + l.columns),
                        .rows = (hri_resize_window *)(void *)(base + l.rows),
                        .weights = (uint16_t *)(void *)(base + l.weights),
-                       .sums = (uint32_t *)(void *)(base + l.sums),
+                       .sums = (uint16_t *)(void *)(base + l.sums),
                        .ring = (uint8_t *)(base + l.ring),
                        .out = out,
                        .in_width = in_width,
@@ -119,11 +122,14 @@ hr_status hri_resizer_init(hri_resizer *r, hri_memory *memory, double x, double 
                        .channels = channels,
                        .ring_rows = l.row_taps,
                        .flip = flip};
+    memset(base + l.weights, 0, l.sums - l.weights);
     uint32_t used = 0;
     for (uint32_t i = 0; i < out_width; i++) {
         r->columns[i] = make_window(x + i * x_scale, x + (i + 1) * x_scale, in_width,
                                     settle(filter, x_scale), r->weights + used);
         r->columns[i].weights = used;
+        r->column_taps =
+            r->columns[i].count > r->column_taps ? r->columns[i].count : r->column_taps;
         used += l.column_taps;
     }
     for (uint32_t i = 0; i < out_height; i++) {
@@ -140,66 +146,86 @@ void hri_resizer_deinit(hri_resizer *r) {
     r->memory = NULL;
 }
 
-static uint8_t *ring_row(hri_resizer *r, uint32_t row) {
-    return r->ring + (row % r->ring_rows) * align((uint64_t)r->in_width * r->channels + 64);
+static uint64_t row_bytes(const hri_resizer *r) {
+    return align((uint64_t)r->in_width * r->channels + 64);
+}
+
+static uint8_t *ring_row(const hri_resizer *r, uint32_t row) {
+    return r->ring + (row % r->ring_rows) * row_bytes(r);
 }
 
 uint8_t *hri_resizer_row(hri_resizer *r) {
     return ring_row(r, r->in_row);
 }
 
-/* sums[i] = sum of weight x row[i], in units of 1 / 2^14. */
+/* Written out for the usual counts: the loop over them is then gone. */
+static inline void add_rows_of(hri_resizer *r, const hri_ring *ring, const uint16_t *weights,
+                               uint32_t count) {
+    const uint64_t n = (uint64_t)r->in_width * r->channels;
+    for (uint64_t i = 0; i < n; i += HRI_LANES) {
+        hri_lanes_rows(r->sums + i, ring, i, weights, count);
+    }
+}
+
 static void add_rows(hri_resizer *r, const hri_resize_window *w) {
-    const uint32_t n = r->in_width * r->channels;
-    uint32_t *restrict sums = r->sums;
-    for (uint32_t k = 0; k < w->count; k++) {
-        const uint8_t *restrict row = ring_row(r, w->first + k);
-        const uint32_t weight = r->weights[w->weights + k];
-        if (k == 0) {
-            for (uint32_t i = 0; i < n; i++) {
-                sums[i] = weight * row[i];
-            }
-        } else {
-            for (uint32_t i = 0; i < n; i++) {
-                sums[i] += weight * row[i];
-            }
-        }
-    }
-    for (uint32_t i = 0; i < n; i++) {
-        sums[i] = (sums[i] + 32) >> 6; /* in units of 1 / 256 */
+    const uint16_t *weights = r->weights + w->weights;
+    const hri_ring ring = {.first = ring_row(r, w->first),
+                           .start = r->ring,
+                           .end = r->ring + r->ring_rows * row_bytes(r),
+                           .row_bytes = row_bytes(r)};
+    switch (w->count) {
+    case 2:
+        add_rows_of(r, &ring, weights, 2);
+        break;
+    case 3:
+        add_rows_of(r, &ring, weights, 3);
+        break;
+    default:
+        add_rows_of(r, &ring, weights, w->count);
+        break;
     }
 }
 
-static uint8_t to_byte(uint32_t sum) {
-    return (uint8_t)((sum + (1u << (ONE_BITS + 7))) >> (ONE_BITS + 8));
+static inline void put_colours(const hri_resizer *r, uint8_t *to, uint32_t taps) {
+    const int64_t step = r->flip ? -3 : 3;
+    const uint16_t *sums = r->sums, *weights = r->weights;
+    const hri_resize_window *end = r->columns + r->out_width;
+    uint8_t *pixel = r->flip ? to + 3 * (uint64_t)(r->out_width - 1) : to;
+    for (const hri_resize_window *w = r->columns; w < end; w++, pixel += step) {
+        hri_lanes_pixel(pixel, sums + 3 * (uint64_t)w->first, weights + w->weights, taps);
+    }
 }
 
-static void put_out_row(hri_resizer *r, uint8_t *to) {
-    const uint32_t *sums = r->sums;
+static void put_plain(const hri_resizer *r, uint8_t *to) {
     for (uint32_t i = 0; i < r->out_width; i++) {
         const hri_resize_window *w = &r->columns[i];
         const uint16_t *weights = r->weights + w->weights;
         uint8_t *pixel = to + (r->flip ? r->out_width - 1 - i : i) * r->channels;
-        if (r->channels == 3) {
-            const uint32_t *at = sums + 3 * (size_t)w->first;
-            uint32_t a = 0, b = 0, c = 0;
-            for (uint32_t k = 0; k < w->count; k++, at += 3) {
-                a += weights[k] * at[0];
-                b += weights[k] * at[1];
-                c += weights[k] * at[2];
-            }
-            pixel[0] = to_byte(a);
-            pixel[1] = to_byte(b);
-            pixel[2] = to_byte(c);
-            continue;
-        }
         for (uint32_t c = 0; c < r->channels; c++) {
-            uint32_t sum = 0;
+            uint32_t sum = 1u << (ONE_BITS + 7);
             for (uint32_t k = 0; k < w->count; k++) {
-                sum += weights[k] * sums[(w->first + k) * (size_t)r->channels + c];
+                sum += (uint32_t)weights[k] * r->sums[(w->first + k) * (size_t)r->channels + c];
             }
-            pixel[c] = to_byte(sum);
+            pixel[c] = (uint8_t)(sum >> (ONE_BITS + 8));
         }
+    }
+}
+
+static void put_out_row(const hri_resizer *r, uint8_t *to) {
+    if (r->channels != 3) {
+        put_plain(r, to);
+        return;
+    }
+    switch (r->column_taps) {
+    case 2:
+        put_colours(r, to, 2);
+        break;
+    case 3:
+        put_colours(r, to, 3);
+        break;
+    default:
+        put_colours(r, to, r->column_taps);
+        break;
     }
 }
 

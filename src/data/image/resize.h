@@ -28,8 +28,9 @@ typedef struct hri_resizer {
     hri_buffer *memory;
     hri_resize_window *columns, *rows; /* one an output column, one an output row */
     uint16_t *weights;
-    uint32_t *sums; /* one row, source columns x channels */
-    uint8_t *ring;  /* ring_rows source rows */
+    uint16_t *sums;       /* one row, source columns x channels */
+    uint32_t column_taps; /* the most weights of a column */
+    uint8_t *ring;        /* ring_rows source rows */
     uint8_t *out;
     uint32_t in_width, in_height, out_width, out_height, channels;
     uint32_t ring_rows, in_row, out_row;

@@ -4,6 +4,7 @@
 #include <png.h>
 #include <stdlib.h>
 #include <string.h>
+#include "data/image/resize_lanes.h"
 #include "data/image/image.h"
 #include "pictures.h"
 #include "test.h"
@@ -105,6 +106,49 @@ TEST(resize, is_the_mean_of_what_a_pixel_covers) {
     }
     CHECK(true);
     end();
+}
+
+/* What the processor's vectors give is what whole numbers give, up to the largest. */
+TEST(resize, lanes_are_exact) {
+    uint64_t seed = test_seed();
+    enum { ROWS = 9, LONG = 64 };
+    uint8_t ring[ROWS * LONG], pixel[3];
+    uint16_t sums[LONG], weights[ROWS], pixels[3 * ROWS + 1];
+    for (uint32_t count = 1; count <= ROWS; count++) {
+        for (int round = 0; round < 20; round++) {
+            uint32_t left = 1 << 14;
+            for (uint32_t k = 0; k < count; k++) {
+                const uint32_t some =
+                    k + 1 == count ? left : (uint32_t)test_random(&seed) % (left + 1);
+                weights[k] = (uint16_t)some;
+                left -= some;
+            }
+            for (uint32_t i = 0; i < sizeof ring; i++) {
+                ring[i] = round ? (uint8_t)test_random(&seed) : 255;
+            }
+            for (uint32_t i = 0; i < 3 * ROWS + 1; i++) {
+                pixels[i] = round ? (uint16_t)(test_random(&seed) % 65281) : 65280;
+            }
+            const uint32_t first = (uint32_t)test_random(&seed) % ROWS;
+            const hri_ring r = {ring + first * LONG, ring, ring + sizeof ring, LONG};
+            hri_lanes_rows(sums, &r, 16, weights, count);
+            for (uint32_t i = 0; i < HRI_LANES; i++) {
+                uint32_t want = 32;
+                for (uint32_t k = 0; k < count; k++) {
+                    want += (uint32_t)weights[k] * ring[(first + k) % ROWS * LONG + 16 + i];
+                }
+                CHECK_EQ(sums[i], want >> 6);
+            }
+            hri_lanes_pixel(pixel, pixels, weights, count);
+            for (uint32_t c = 0; c < 3; c++) {
+                uint32_t want = 1u << 21;
+                for (uint32_t k = 0; k < count; k++) {
+                    want += (uint32_t)weights[k] * pixels[3 * k + c];
+                }
+                CHECK_EQ(pixel[c], want >> 22);
+            }
+        }
+    }
 }
 
 TEST(resize, a_flat_colour_stays_what_it_is) {
