@@ -81,11 +81,11 @@ int main(int argc, char **argv) {
     const int table = argc > 1 && !strcmp(argv[1], "--csv");
     argv += table;
     argc -= table;
-    if (argc < 2 || argc > 4) {
+    const int count = argc > 2 ? atoi(argv[2]) : 400;
+    if (argc < 2 || argc > 4 || argv[1][0] == '-' || count < 1) {
         fputs("usage: sentences [--csv] PATH [COUNT [SEED]]\n", stderr);
         return 2;
     }
-    const int count = argc > 2 ? atoi(argv[2]) : 400;
     const uint64_t seed = argc > 3 ? strtoull(argv[3], NULL, 10) : 1;
     return table ? write_table(argv[1], count, seed) : write_folder(argv[1], count, seed);
 }

@@ -411,7 +411,8 @@ int main(int argc, char **argv) {
     argv += 2 * sized;
     const long count = argc > 2 ? strtol(argv[2], NULL, 10) : 2000;
     const uint64_t seed = argc > 3 ? strtoull(argv[3], NULL, 10) : 1;
-    if (!good || argc < 2 || argc > 4 || count < 1 || count > (paired ? 10000 : 1000000)) {
+    if (!good || argc < 2 || argc > 4 || argv[1][0] == '-' || count < 1 ||
+        count > (paired ? 10000 : 1000000)) {
         fprintf(stderr, "use: shapes [--masks|--labels] [--size WxH] DIR [COUNT [SEED]]\n");
         return 2;
     }

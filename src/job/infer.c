@@ -206,6 +206,12 @@ static hr_status open_data(hr_predictor *i, hri_why *why) {
     if (status != HR_OK) {
         return failed(why, "data", status, &prose);
     }
+    if (!i->o.no_labels) {
+        status = hri_source_check_labels(&i->source, &i->of.want, &prose);
+        if (status != HR_OK) {
+            return failed(why, "data", status, &prose);
+        }
+    }
     for (size_t k = 0; k < i->source.note_count; k++) {
         hri_listener_warn(&i->of.listener, NULL, "%s", i->source.notes[k]);
     }

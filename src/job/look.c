@@ -366,6 +366,9 @@ hr_status hri_train_look(hri_train_job *j, hr_ctx *ctx, const hr_job_options *op
     status = j->o.pipeline ? hri_source_look_at(j->o.pipeline, &j->want, &j->source, &why)
                            : hri_source_look(j->o.data, &j->want, &j->source, &why);
     if (status == HR_OK) {
+        status = hri_source_check_labels(&j->source, &j->want, &why);
+    }
+    if (status == HR_OK) {
         status = choose_loss(j, &why);
     }
     if (status == HR_OK) {

@@ -186,6 +186,22 @@ hri_loss hri_source_loss(const hri_source *s, const hri_model_input *want) {
                                                                      : HRI_LOSS_MODEL};
 }
 
+hr_status hri_source_check_labels(const hri_source *s, const hri_model_input *want,
+                                  hri_prose *why) {
+    const int own_text = want->sample.type == HR_TYPE_I32 && /* its next token */
+                         hr_shape_count(&want->sample.shape) == hr_shape_count(&want->label.shape);
+    if (s->label.name[0] || !want->label_name[0] || own_text) {
+        return HR_OK;
+    }
+    const int named = strcmp(want->label_name, "label") != 0;
+    return hri_prose_set(why, HR_E_INVALID,
+                         "%s: the data has no labels (no field %s%slabel, targets or y)%s", s->text,
+                         named ? want->label_name : "", named ? ", " : "",
+                         !strcmp(s->kind, "npy")   ? "; name a second array: npy:x.npy,y.npy"
+                         : !strcmp(s->kind, "csv") ? "; name a column: y=COLUMN"
+                                                   : "");
+}
+
 hr_status hri_source_set_loss(hri_source *s, const hri_loss *loss, hri_prose *why) {
     if (loss->kind == HRI_LOSS_MODEL || hri_loss_has_ids(loss)) {
         return HR_OK;
@@ -286,10 +302,12 @@ static hr_status look(hr_pipeline *p, hri_source *s, const hri_model_input *want
     if (!take_field(p, inputs, &s->input)) {
         const int own = want && strcmp(want->name, "image") != 0 &&
                         strcmp(want->name, "tokens") != 0 && strcmp(want->name, "x") != 0;
-        return hri_prose_set(why, HR_E_INVALID,
-                             "%s: its elements have no field %s%simage, tokens or x to train on; "
-                             "use rename() to give one that name",
-                             s->text, own ? want->name : "", own ? ", " : "");
+        return hri_prose_set(
+            why, HR_E_INVALID,
+            "%s: its elements have no field %s%simage, tokens or x to train on; %s", s->text,
+            own ? want->name : "", own ? ", " : "",
+            strcmp(s->kind, "csv") == 0 ? "name the columns: csv:FILE,x=*,y=COLUMN"
+                                        : "use rename() to give one that name");
     }
     (void)take_field(p, labels, &s->label);
     if (s->count == 0) {

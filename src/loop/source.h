@@ -67,6 +67,9 @@ HR_MUST_CHECK hr_status hri_source_look_with(const char *text, const hri_model_i
 /* The same of a pipeline that somebody has built: what it gives is taken as it is. */
 HR_MUST_CHECK hr_status hri_source_look_at(hr_pipeline *p, const hri_model_input *want,
                                            hri_source *out, hri_prose *why);
+/* HR_E_INVALID: the model learns from labels, and the source has none and is no text that is its own. */
+HR_MUST_CHECK hr_status hri_source_check_labels(const hri_source *s, const hri_model_input *want,
+                                                hri_prose *why);
 /* Numbers in a shape; -1: its sizes are not known. */
 int64_t hri_source_count(const hr_shape *shape);
 /* A zeroed one is allowed. */

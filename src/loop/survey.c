@@ -74,12 +74,14 @@ static hr_status add_sample(void *user, hr_element *e) {
     return HR_OK;
 }
 
-/* A column that never changes says nothing: it becomes 0 everywhere. */
+/* A column that never changes says nothing: it becomes 0 everywhere.  Its number was rounded to f32 here and is not where a cell is
+ * read, so that a large one leaves a rest, which is nothing next to the number itself. */
 static void settle(hri_column *c, const moments *m) {
     const double mean = m->sum / (double)m->count;
     const double var = m->squares / (double)m->count - mean * mean;
     c->mean = m->origin + mean;
-    c->std = var > 1e-12 * (1 + c->mean * c->mean) ? sqrt(var) : 1;
+    const double constant = fabs(c->mean) > 0x1p24 ? fabs(c->mean) : 1;
+    c->std = var > 1e-12 * (1 + c->mean * c->mean) ? sqrt(var) : constant;
 }
 
 static hr_status check(const hri_source *s, const moments *m, hri_prose *why) {

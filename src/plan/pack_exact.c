@@ -19,7 +19,8 @@
 #include "base/alloc.h"
 #include "plan/pack_state.h"
 
-enum { FIRST_ROUND = 2000, NOTHING = UINT32_MAX };
+/* LEVELS_MOST: of the search, one call inside the other; a stack has an end, and these need 2 MiB of it. */
+enum { FIRST_ROUND = 2000, LEVELS_MOST = 4096, NOTHING = UINT32_MAX };
 
 static uint64_t next_random(hri_pack_state *e) {
     uint64_t z = (e->random += 0x9e3779b97f4a7c15u);
@@ -394,6 +395,10 @@ static int search(hri_pack_state *e, size_t level) {
     corner c;
     size_t at;
     uint32_t count;
+    if (level == LEVELS_MOST) {
+        e->gave_up = 1;
+        return 0;
+    }
     if (hri_pack_failed_before(e)) {
         return 0;
     }

@@ -39,6 +39,10 @@ void hri_train_show_start(const hri_train_view *v) {
 
 /* ---- before ---- */
 
+static const char *s_of(uint64_t count) {
+    return count == 1 ? "" : "s";
+}
+
 static void say_start(const hri_train_view *v) {
     const hri_train_job *j = v->job;
     hri_out *out = v->out;
@@ -46,11 +50,14 @@ static void say_start(const hri_train_view *v) {
         hri_out_printf(out, "from the data: %s\n", j->said);
     }
     if (j->train_count != HR_COUNT_UNKNOWN) {
-        hri_out_printf(out, "%llu training samples", (unsigned long long)j->train_count);
+        hri_out_printf(out, "%llu training sample%s", (unsigned long long)j->train_count,
+                       s_of(j->train_count));
         if (j->val_count) {
-            hri_out_printf(out, ", %llu validation samples", (unsigned long long)j->val_count);
+            hri_out_printf(out, ", %llu validation sample%s", (unsigned long long)j->val_count,
+                           s_of(j->val_count));
         }
-        hri_out_printf(out, "; %llu steps per epoch", (unsigned long long)j->steps_per_epoch);
+        hri_out_printf(out, "; %llu step%s per epoch", (unsigned long long)j->steps_per_epoch,
+                       s_of(j->steps_per_epoch));
         const uint64_t rest = j->train_count % (uint64_t)j->batch;
         if (rest) {
             hri_out_printf(out, ", %llu dropped per epoch (different ones each time)",
@@ -143,10 +150,11 @@ static void say_numbers(const hri_train_view *v, const hri_trainer_sums *sums) {
             snprintf(numbers + n, sizeof numbers - (size_t)n, ", accuracy %.4f", accuracy);
         }
     }
-    hri_show_title(v->out, v->out_term, "%s%s%s: %llu steps, %llu epochs in %.1f s; %s",
+    hri_show_title(v->out, v->out_term, "%s%s%s: %llu step%s, %llu epoch%s in %.1f s; %s",
                    v->many ? j->name : "", v->many ? ", " : "",
                    hri_train_reason(hri_trainer_over(j->trainer)),
-                   (unsigned long long)p->state.step, (unsigned long long)p->epoch,
+                   (unsigned long long)p->state.step, s_of(p->state.step),
+                   (unsigned long long)p->epoch, s_of(p->epoch),
                    seconds(p->seconds_ns > sums->all_ns ? p->seconds_ns : sums->all_ns), numbers);
 }
 

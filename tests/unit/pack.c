@@ -165,6 +165,23 @@ TEST(pack, blocks_put_a_cut_rectangle_together_again) {
     }
 }
 
+/* A level for each buffer: the stack has an end. */
+TEST(pack, a_search_that_would_be_too_deep_is_given_up) {
+    enum { COUNT = 5000 };
+    static hri_pack_item items[COUNT];
+    static uint64_t offsets[COUNT];
+    uint64_t live[2] = {COUNT / 2, COUNT / 2}, nodes = 10 * COUNT;
+    for (uint32_t i = 0; i < COUNT; i++) {
+        items[i] = (hri_pack_item){i % 2, i % 2 + 1, 1, COUNT / 2};
+    }
+    const hri_pack_problem p = {
+        .items = items, .count = COUNT, .sections = 2, .live = live, .lower_bound = COUNT / 2};
+    hri_pack_verdict verdict;
+    CHECK_OK(hri_pack_exact(&p, COUNT / 2, (size_t)1 << 30, &nodes, offsets, &verdict));
+    CHECK_EQ(verdict, HRI_PACK_GAVE_UP);
+    CHECK(nodes > 0);
+}
+
 #ifdef HEADROOM_FAULTS
 TEST(pack, every_allocation_of_blocks_may_fail) {
     static cut_problem x;

@@ -1,7 +1,9 @@
 /* The process around the program: its streams and its signals. */
 #include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
 #include <unistd.h>
+#include "base/stack.h"
 #include "cli/common/program.h"
 
 /* A result must never land in a file that happened to get the number of a closed stream.  A closed stdout becomes one
@@ -18,5 +20,10 @@ int main(int argc, char **argv) {
     hold_streams();
     signal(SIGPIPE, SIG_IGN); /* a closed pipe is an errno of the write that meets it */
     signal(SIGXFSZ, SIG_IGN); /* so is a limit on the size of files */
+    hri_prose why = {""};
+    if (hri_stack_raise(&why) != HR_OK) {
+        fprintf(stderr, "headroom: %s\n", why.text);
+        return 2;
+    }
     return hri_program_run(argc, argv, STDOUT_FILENO);
 }

@@ -1,6 +1,7 @@
 /* From records to rows, and what columns are; see columns.h. */
 #include "data/formats/columns_int.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -85,6 +86,11 @@ static bool has_decimal_comma(const char *value, size_t n) {
     return commas == 1 && digits + 1 + sign == n && digits > 1 && value[n - 1] != ',';
 }
 
+/* Samples are of f32. */
+static bool fits_f32(double real) {
+    return fabs(real) <= (double)FLT_MAX;
+}
+
 static hr_status look_at(void *user, int32_t role, char *value, size_t n, hri_prose *why) {
     looking *l = user;
     float weight;
@@ -111,11 +117,11 @@ static hr_status look_at(void *user, int32_t role, char *value, size_t n, hri_pr
         }
         return HR_OK;
     }
-    if (!isfinite(real) && !s->forced) {
-        return hri_prose_set(why, HR_E_FORMAT,
-                             "%s, record %llu: \"%.*s\" in column \"%s\" is not finite",
+    if (!fits_f32(real) && !s->forced) {
+        return hri_prose_set(why, HR_E_FORMAT, "%s, record %llu: \"%.*s\" in column \"%s\" is %s",
                              l->ask->file, (unsigned long long)l->number,
-                             (int)(n < HRI_COLUMNS_SHOWN ? n : HRI_COLUMNS_SHOWN), value, s->name);
+                             (int)(n < HRI_COLUMNS_SHOWN ? n : HRI_COLUMNS_SHOWN), value, s->name,
+                             isfinite(real) ? "too large (3.4e38 at most)" : "not finite");
     }
     s->whole = s->whole && kind == HRI_CELL_WHOLE;
     if (s->whole) {
@@ -389,7 +395,7 @@ static hr_status encode(void *user, int32_t role, char *value, size_t n, hri_pro
     }
     if (c->kind == HRI_COLUMN_NUMBER) {
         const hri_cell_kind kind = missing ? HRI_CELL_REAL : hri_cell_read(value, n, &real, &whole);
-        if (kind == HRI_CELL_TEXT || (!missing && !isfinite(real))) {
+        if (kind == HRI_CELL_TEXT || (!missing && !fits_f32(real))) {
             return hri_prose_set(why, HR_E_FORMAT, "\"%.*s\" in column \"%s\" is not a number",
                                  (int)(n < HRI_COLUMNS_SHOWN ? n : HRI_COLUMNS_SHOWN), value,
                                  c->name);

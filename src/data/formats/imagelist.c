@@ -333,6 +333,11 @@ static hr_status scan_all(hri_imagelist *w, bool classes, hri_prose *why) {
     if (status == HR_OK) {
         status = hri_pathlist_check(&w->files, why);
     }
+    if (status == HR_OK && classes && w->classes.count == 1) {
+        hri_pipeline_note(s->pipeline,
+                          "%s: all %s are of the only class, %s, so there is nothing to learn",
+                          s->name, what(w), w->classes.items[0]);
+    }
     if (status == HR_OK && w->files.count && k.others) {
         hri_pipeline_note(s->pipeline,
                           "%s: skipping %llu files that are not " HRI_IMAGE_NAMES " (the first is "

@@ -33,6 +33,11 @@ static hr_status take_names(hri_tablefile *t, char *record, uint64_t length, hri
     if (length >= 2 && memcmp(record, "\x1f\x8b", 2) == 0) {
         return hri_prose_set(why, HR_E_FORMAT, "%s is compressed; gunzip it", file);
     }
+    const char *cr = length ? memchr(record, '\r', length - 1) : NULL;
+    if (cr && cr[1] != '\n' && !memchr(record, '"', (size_t)(cr - record))) {
+        return hri_prose_set(why, HR_E_FORMAT,
+                             "%s: its lines end in CR alone; convert it: tr '\\r' '\\n'", file);
+    }
     if (length >= 3 && memcmp(record, "\xef\xbb\xbf", 3) == 0) {
         p += 3; /* the mark that some programs put before UTF-8 */
     }

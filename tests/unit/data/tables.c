@@ -170,6 +170,54 @@ TEST(tables, a_file_without_a_column_of_the_model_is_refused_by_name) {
     hri_tabular_close(t);
 }
 
+/* Rounded to f32, such a number is another one than in the file. */
+TEST(tables, a_column_of_one_huge_number_becomes_0) {
+    char path[32], source[64];
+    hri_source s = {0};
+    hri_prose why = {""};
+    int fd = file_of("a,b,y\n1,1e30,0.5\n2,1e30,1.5\n", path);
+    snprintf(source, sizeof source, "csv:%s,x=a+b,y=y", path);
+    CHECK_OK(hri_source_look(source, NULL, &s, &why));
+    CHECK_OK(hri_survey_table(source, &s, 1, &why));
+    CHECK_EQ(s.table->inputs[1].std > 0, 1);
+    close(fd);
+    hri_tabular *t = again(s.table);
+    hr_pipeline *p = open_table("a,b,y\n1,1e30,0.5\n", "", t, &fd);
+    hr_element *e;
+    CHECK_OK(hr_pipeline_next(p, &e));
+    CHECK(fabs((double)((const float *)hr_element_find(e, "x")->data)[1]) < 1e-6);
+    hr_element_unref(e);
+    hr_pipeline_destroy(p);
+    close(fd);
+    hri_tabular_close(t);
+    hri_source_deinit(&s);
+}
+
+static void refused(const char *table, const char *sentence) {
+    char path[32], source[64];
+    const hr_pipeline_options o = {.size = sizeof o, .budget_bytes = 1 << 20, .workers = 1};
+    hr_pipeline *p = NULL;
+    hr_error error = {0};
+    const int fd = file_of(table, path);
+    snprintf(source, sizeof source, "csv:%s,x=*,y=y", path);
+    CHECK_STATUS(hri_pipeline_open_with(&o, source, NULL, &error, &p), HR_E_FORMAT);
+    if (!strstr(error.message, sentence)) {
+        test_fail(__FILE__, __LINE__, "\"%s\" is not in: %s", sentence, error.message);
+    }
+    close(fd);
+}
+
+TEST(tables, what_cannot_be_a_table_of_f32_is_refused_with_its_place) {
+    refused("a,y\r1,2\r3,4\r", "its lines end in CR alone");
+    refused("a,y\n1,2\n1e39,4\n", "record 2: \"1e39\" in column \"a\" is too large");
+    refused("a,y\n1,2\ninf,4\n", "record 2: \"inf\" in column \"a\" is not finite");
+    int fd;
+    hr_pipeline *p = open_table("\"a\rb\",y\r\n1,2\r\n", "x=*,y=y", NULL, &fd);
+    CHECK_EQ(hr_pipeline_count(p), 1); /* a name may have one in it, and lines may end in both */
+    hr_pipeline_destroy(p);
+    close(fd);
+}
+
 TEST(tables, hostile_texts_of_a_checkpoint_are_refused) {
     static const char *const texts[] = {
         "{\"table\":[]}",

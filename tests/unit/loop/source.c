@@ -119,6 +119,30 @@ TEST(source, arrays_of_another_shape_are_refused_with_both_shapes) {
     hri_source_deinit(&s);
 }
 
+TEST(source, labels_that_the_model_needs_and_the_data_has_not_are_missed_at_once) {
+    const char *folder = test_folder();
+    const float x[4 * 6] = {0};
+    const int32_t ids[4 * 8] = {0};
+    char src[300];
+    hri_model_input want;
+    hri_source s;
+    hri_prose why = {""};
+    write_npy(folder, "x.npy", "(4, 6)", "<f4", x, sizeof x);
+    write_npy(folder, "ids.npy", "(4, 8)", "<i4", ids, sizeof ids);
+    snprintf(src, sizeof src, "npy:%s/x.npy", folder);
+    input_of("mlp:size=1,channels=6,classes=3", &want);
+    CHECK_OK(hri_source_look(src, &want, &s, &why));
+    CHECK_STATUS(hri_source_check_labels(&s, &want, &why), HR_E_INVALID);
+    CHECK(strstr(why.text, "the data has no labels") && strstr(why.text, "npy:x.npy,y.npy"));
+    hri_source_deinit(&s);
+    /* a text is its own label: the next token */
+    snprintf(src, sizeof src, "npy(%s/ids.npy,names=tokens)", folder);
+    input_of("gpt2:layers=1,heads=1,width=8,context=8,vocab=16", &want);
+    CHECK_OK(hri_source_look(src, &want, &s, &why));
+    CHECK_OK(hri_source_check_labels(&s, &want, &why));
+    hri_source_deinit(&s);
+}
+
 TEST(source, pictures_of_numbers_are_not_scaled_and_a_column_of_labels_has_classes) {
     const char *folder = test_folder();
     const float x[3 * 3 * 5 * 5] = {0};
