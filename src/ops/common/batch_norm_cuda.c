@@ -228,6 +228,9 @@ static hr_status run_grad(const hri_gpu_call *c, hri_batch_norm_sign sign, const
     if (more) {
         add_define(&k, "SUM", from->sums ? 2 : 1);
     }
+    if (sign == HRI_BN_FROM_MASK && channels % 8 == 0 && k.pack % 4 == 0) {
+        add_define(&k, "BYTES", 1);
+    }
     if (rows > 0) {
         status =
             hri_gpu_launch(c->gpu, &hri_cu_batch_norm, k.defines, "batch_norm_grad_sums", &k.grid,

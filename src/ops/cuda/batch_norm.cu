@@ -8,7 +8,7 @@
 //
 // Defines: ELEM and PACK (of x, y, z, dy), LANES, RELU, ADD, MASK (forward: where y > 0 is written, too), SIGN (-1 forward;
 // backward: 0 plain, 1 from x, 2 from y, 3 from the mask), SUM (backward: 0 dy is there; 1 it is the sum of two tensors, which is made here; 2 the same, and the sums of
-// the parts lie in the second of the two, which nobody reads any more).  A module has one direction.
+// the parts lie in the second of the two, which nobody reads any more), BYTES (backward: channels are whole bytes of the mask).  A module has one direction.
 #ifndef ELEM
 #define ELEM float
 #define PACK 4
@@ -22,6 +22,9 @@
 #endif
 #ifndef MASK
 #define MASK 0
+#endif
+#ifndef BYTES
+#define BYTES 0
 #endif
 
 enum { THREADS = 256, ROWS = THREADS / LANES, WIDTH = LANES * PACK };
@@ -348,10 +351,11 @@ HR_INLINE float passed(float dy, float x, float y, float mean, float a, float be
     return SIGN == 0 || (SIGN == 1 ? line(x, mean, a, beta) : y) > 0.0f ? dy : 0.0f;
 }
 
-// PACK bits of the mask (N, (each + 7) / 8) from element `at` on.
-HR_INLINE hr_u32 bits_at(const hr_u8 *mask, hr_i64 at, hr_i64 each, hr_i32 channels) {
-    if (PACK % 4 == 0 && channels % 8 == 0) {
-        return (hr_u32)mask[at >> 3] >> (at & 7);
+// A byte of the mask (N, (each + 7) / 8) with the PACK bits from element `at` on, the first of them as bit bit_of(c).  The
+// rest of the pass does not wait for it: what is not whole bytes is put together in a module of its own.
+HR_INLINE hr_u32 bits_at(const hr_u8 *mask, hr_i64 at, hr_i64 each) {
+    if (BYTES) {
+        return (hr_u32)mask[at >> 3];
     }
     hr_u32 bits = 0;
     for (int j = 0; j < PACK; j++) {
@@ -359,6 +363,9 @@ HR_INLINE hr_u32 bits_at(const hr_u8 *mask, hr_i64 at, hr_i64 each, hr_i32 chann
         bits |= ((hr_u32)mask[row * ((each + 7) / 8) + k / 8] >> (k % 8) & 1u) << j;
     }
     return bits;
+}
+HR_INLINE int bit_of(hr_i32 c) {
+    return BYTES && PACK < 8 ? c & 7 : 0;
 }
 
 // What both passes know of a channel.
@@ -419,7 +426,7 @@ HR_KERNEL __launch_bounds__(THREADS, 2)
                         in_y[d] = *(const pack *)((const ELEM *)seen + at);
                     }
                     if (SIGN == 3) {
-                        in_bits[d] = bits_at((const hr_u8 *)seen, at, each, channels);
+                        in_bits[d] = bits_at((const hr_u8 *)seen, at, each);
                     }
                 }
             }
@@ -433,7 +440,7 @@ HR_KERNEL __launch_bounds__(THREADS, 2)
                         const float whole =
                             arrived(hr_load(in_dy[d].at[j]), SUM ? hr_load(in_more[d].at[j]) : 0.0f);
                         const float y = SIGN == 2   ? hr_load(in_y[d].at[j])
-                                        : SIGN == 3 ? (float)(in_bits[d] >> j & 1u)
+                                        : SIGN == 3 ? (float)(in_bits[d] >> (bit_of(c) + j) & 1u)
                                                     : 0.0f;
                         out[j] = passed(whole, v, y, k.mean[j], k.a[j], k.beta[j]);
                         sum[j] += out[j];
