@@ -40,8 +40,7 @@ static uint64_t now_ms(void) {
 
 /* ---- the folder ---- */
 
-hr_status hri_daemon_lock(const char *folder, int *out_lock, hri_prose *why) {
-    char path[HRI_WIRE_PATH + 32], text[32]; /* the text is for people who look for it */
+hr_status hri_daemon_folder(const char *folder, hri_prose *why) {
     struct stat s;
     if (mkdir(folder, 0700) != 0 && errno != EEXIST) {
         return hri_prose_set(why, HR_E_IO, "cannot create %s: %s", folder, strerror(errno));
@@ -51,10 +50,18 @@ hr_status hri_daemon_lock(const char *folder, int *out_lock, hri_prose *why) {
         return hri_prose_set(why, HR_E_INVALID, "%s is not a directory that only you can write to",
                              folder);
     }
+    return HR_OK;
+}
+
+hr_status hri_daemon_lock(const char *folder, int *out_lock, hri_prose *why) {
+    char path[HRI_WIRE_PATH + 32], text[32]; /* the text is for people who look for it */
+    hr_status status = hri_daemon_folder(folder, why);
+    if (status != HR_OK) {
+        return status;
+    }
     snprintf(path, sizeof path, "%s/lock", folder);
     const int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     const int length = snprintf(text, sizeof text, "%d\n", (int)getpid());
-    hr_status status = HR_OK;
     if (fd < 0) {
         return hri_prose_set(why, HR_E_IO, "%s: %s", path, strerror(errno));
     }

@@ -15,6 +15,8 @@
  * code, 0 when it answers.  Before any thread and any library with state of its own. */
 bool hri_daemon_detach(int *out_ready, int *out_code);
 
+/* Makes the folder; HR_E_INVALID: it is there, and others can write to it. */
+HR_MUST_CHECK hr_status hri_daemon_folder(const char *folder, hri_prose *why);
 /* Makes the folder and takes its lock; HR_E_EXISTS: a broker runs there, or is about to.  To be asked before anything else: of many
  * that are started at once one looks at the GPUs, and what the others would see of them at that moment does not matter. */
 HR_MUST_CHECK hr_status hri_daemon_lock(const char *folder, int *out_lock, hri_prose *why);

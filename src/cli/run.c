@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "cli/common/command.h"
 #include "cli/common/outputs.h"
+#include "govern/alone.h"
 #include "govern/budget.h"
 #include "govern/env.h"
 #include "govern/holders.h"
@@ -93,7 +94,7 @@ static int refused(hri_cli *cli, hri_link *link, const hri_door_job *job, hr_sta
 }
 
 /* How a program's end becomes ours: its exit code, or its signal as shells tell it. */
-static int exit_of(hri_cli *cli, const hri_door_job *job, const hri_ram *ram, int status) {
+static int exit_of(hri_cli *cli, uint64_t job, const hri_ram *ram, int status) {
     if (ram->record.kills_count) {
         char limit[32];
         hri_say_note("%llu process%s killed: the program exceeded its %s of RAM",
@@ -104,7 +105,7 @@ static int exit_of(hri_cli *cli, const hri_door_job *job, const hri_ram *ram, in
     if (WIFSIGNALED(status)) {
         hri_say_note("the program was killed by signal %d (%s)", WTERMSIG(status),
                      strsignal(WTERMSIG(status)));
-        hri_say_hint(cli, "headroom why %llu", (unsigned long long)job->id);
+        hri_say_hint(cli, "headroom why %llu", (unsigned long long)job);
         return 128 + WTERMSIG(status);
     }
     return WEXITSTATUS(status);
@@ -131,6 +132,12 @@ static hr_status on_wait(void *user, uint64_t waited_ms) {
         q->said = true;
     }
     return HR_OK;
+}
+
+static void say_watched(const run_options *o, const hri_ram *ram, const hri_prose *why) {
+    if (o->ram_bytes && !hri_ram_enforced(ram)) {
+        hri_say_note("--ram is watched, not enforced: %s; short peaks can exceed it", why->text);
+    }
 }
 
 static int start(hri_cli *cli, const run_options *o, hri_link *link, hri_door_job *job,
@@ -172,9 +179,7 @@ static int start(hri_cli *cli, const run_options *o, hri_link *link, hri_door_jo
     hri_ram ram = {0};
     if (status == HR_OK) {
         status = hri_ram_init(&ram, o->ram_bytes, &why);
-        if (o->ram_bytes && !hri_ram_enforced(&ram)) {
-            hri_say_note("--ram is watched, not enforced: %s; short peaks can exceed it", why.text);
-        }
+        say_watched(o, &ram, &why);
     }
     if (status == HR_OK) {
         status = hri_run_watch(link, job, &ram, argv, env.list, &ended, &why);
@@ -188,7 +193,26 @@ static int start(hri_cli *cli, const run_options *o, hri_link *link, hri_door_jo
         hri_say_error(cli, "%s", *why.text ? why.text : hr_status_text(status));
         return status == HR_E_NOT_FOUND ? HRI_EXIT_USAGE : HRI_EXIT_FAULT;
     }
-    return exit_of(cli, job, &ram, ended);
+    return exit_of(cli, job->id, &ram, ended);
+}
+
+/* Without a GPU --ram is all there is to limit. */
+static int start_alone(hri_cli *cli, const run_options *o, char *const *argv, const char *reason) {
+    hri_alone alone = {0};
+    hri_prose why = {0};
+    int ended = 0;
+    hri_say_note("%s: only --ram applies", reason);
+    if (o->explain) {
+        return HRI_EXIT_YES;
+    }
+    hr_status status = hri_alone_init(&alone, o->ram_bytes, argv, &why);
+    say_watched(o, &alone.ram, &why);
+    status = status == HR_OK ? hri_alone_run(&alone, argv, &ended, &why) : status;
+    if (status != HR_OK) {
+        hri_say_error(cli, "%s", *why.text ? why.text : hr_status_text(status));
+        return status == HR_E_NOT_FOUND ? HRI_EXIT_USAGE : HRI_EXIT_FAULT;
+    }
+    return exit_of(cli, alone.job, &alone.ram, ended);
 }
 
 static int run(hri_cli *cli, const void *options, int count, const char *const *arguments) {
@@ -196,19 +220,30 @@ static int run(hri_cli *cli, const void *options, int count, const char *const *
     hri_door_job job = {.flags = o->overcommit ? HRI_WIRE_OVERCOMMIT : 0,
                         .spill_limit_bytes = o->spill_bytes};
     hri_link link = {.client = {.fd = -1}};
-    hri_prose why = {0};
+    hri_prose why = {0}, unfit = {0};
     uint64_t wait_ms = 0;
+    bool alone = false; /* without a GPU */
     if (hri_cli_output_check(cli, "--record", o->record, HRI_OUTPUT_FILE) != HRI_EXIT_YES) {
         return HRI_EXIT_USAGE;
     }
     hr_status status = hri_run_wait_parse(o->wait, &wait_ms, &why);
-    if (status == HR_OK) {
-        status = hri_run_program_check(arguments[0], &why);
+    const hr_status program =
+        status == HR_OK ? hri_run_program_check(arguments[0], &unfit) : status;
+    const bool ram_only = o->ram_bytes && !o->budget && !o->spill_bytes && !o->record;
+    if (status == HR_OK && program != HR_OK && !(ram_only && program == HR_E_UNSUPPORTED)) {
+        status = program;
+        why = unfit;
     }
     if (status == HR_OK) {
         status = hri_link_open(&link, &why);
+        alone = ram_only && status == HR_E_UNSUPPORTED;
+        status = alone ? HR_OK : status;
     }
-    if (status == HR_OK) {
+    if (status == HR_OK && !alone && program != HR_OK) {
+        status = program;
+        why = unfit;
+    }
+    if (status == HR_OK && !alone) {
         status = hri_run_budget(&link, o->budget, &job, &why);
         if (status == HR_E_IO) { /* the broker died just now: the next one */
             hri_link_close(&link);
@@ -232,7 +267,8 @@ static int run(hri_cli *cli, const void *options, int count, const char *const *
         argv[i] = (char *)arguments[i];
     }
     hri_out_flush(&cli->out);
-    const int code = start(cli, o, &link, &job, argv, wait_ms);
+    const int code =
+        alone ? start_alone(cli, o, argv, why.text) : start(cli, o, &link, &job, argv, wait_ms);
     hri_free(argv);
     hri_link_close(&link);
     return code;

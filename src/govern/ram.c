@@ -216,6 +216,9 @@ void hri_ram_deinit(hri_ram *ram, const char *folder, uint64_t job) {
     }
     r->job = job;
     r->at_ns = r->at_ns ? r->at_ns : now_ns();
+    if (!folder) {
+        return;
+    }
     char path[HRI_RAM_PATH];
     snprintf(path, sizeof path, "%s/ram-%llu", folder, (unsigned long long)job);
     const int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);

@@ -10,9 +10,8 @@
  *   hri_ram_deinit(&ram, folder, job);          what happened is left in the folder for `headroom why`
  *
  * In a cgroup the kernel keeps the limit: nothing is ever above it, and when nothing can be given back it kills a process.
- * Watching does the same from outside: processes of the tree below `pid` are added up (shared pages once), and the largest
- * is killed when they are above the limit.  What grows faster than it is looked at passes for a moment, and processes that
- * leave the tree are not seen.
+ * Watching does the same from outside: processes of the tree below `pid`, this process not counted, are added up (shared pages once),
+ * and the largest is killed when they are above the limit.  What grows faster than it is looked at passes for a moment.
  *
  * HEADROOM_CGROUP_ROOT stands in for /sys/fs/cgroup. */
 #ifndef HRI_GOVERN_RAM_H
@@ -49,6 +48,7 @@ bool hri_ram_enforced(const hri_ram *ram);
 void hri_ram_enter(hri_ram *ram);
 void hri_ram_leave(hri_ram *ram);
 void hri_ram_look(hri_ram *ram, pid_t pid);
+/* folder NULL: nothing is left. */
 void hri_ram_deinit(hri_ram *ram, const char *folder, uint64_t job);
 
 /* true when the bytes are a record whose text ends. */

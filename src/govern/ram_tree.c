@@ -114,7 +114,7 @@ hr_status hri_ram_tree_read(pid_t root, bool exact, hri_ram_tree *out) {
     }
     for (size_t i = 0; i < count; i++) {
         const process *p = &all[i];
-        if (!p->inside) {
+        if (!p->inside || p->pid == getpid()) {
             continue;
         }
         const uint64_t bytes = exact ? proportional(p->pid, p->own_bytes) : p->own_bytes;

@@ -7,6 +7,7 @@
 #include <spawn.h>
 #include <stdbool.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -82,27 +83,44 @@ static void pass_signals(int fd, pid_t pid) {
     }
 }
 
+/* Processes that detach from the program become children of this one, where they are counted, and not of the machine's first. */
+static void adopt(bool orphans) {
+    (void)prctl(PR_SET_CHILD_SUBREAPER, orphans ? 1UL : 0UL, 0UL, 0UL, 0UL);
+}
+
+/* Whether the program has ended; orphans that have are buried. */
+static bool has_ended(pid_t pid, int *status) {
+    pid_t ended;
+    while ((ended = waitpid(-1, status, WNOHANG)) > 0) {
+        if (ended == pid) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static int watch(hri_link *link, hri_door_job *job, hri_ram *ram, pid_t pid, int signals) {
     const bool looks = ram->record.limit_bytes && !hri_ram_enforced(ram);
     int status = 0;
     for (;;) {
+        const int broker = link ? link->client.fd : -1;
         struct pollfd polled[2] = {{.fd = signals, .events = POLLIN},
-                                   {.fd = link->client.fd, .events = POLLIN}};
+                                   {.fd = broker, .events = POLLIN}};
         /* Without a broker it is looked for again every second. */
-        (void)poll(polled, 2, looks ? HRI_RAM_LOOK_MS : link->client.fd < 0 ? 1000 : -1);
+        (void)poll(polled, 2, looks ? HRI_RAM_LOOK_MS : link && broker < 0 ? 1000 : -1);
         pass_signals(signals, pid);
-        const pid_t ended = waitpid(pid, &status, WNOHANG);
-        if (ended == pid) {
+        if (has_ended(pid, &status)) {
             return status;
         }
         if (looks) {
-            hri_ram_look(ram, pid);
+            hri_ram_look(ram, getpid());
         }
-        if (link->client.fd < 0 || polled[1].revents) {
-            hri_wire w;
-            if (link->client.fd < 0 || hri_client_hear(&link->client, &w, 0) == HR_E_IO) {
-                find_broker(link, job);
-            }
+        hri_wire w;
+        if (link && (broker < 0 || polled[1].revents) &&
+            (broker < 0 || hri_client_hear(&link->client, &w, 0) == HR_E_IO)) {
+            adopt(false); /* a broker is nobody's child */
+            find_broker(link, job);
+            adopt(looks);
         }
     }
 }
@@ -121,6 +139,7 @@ hr_status hri_run_watch(hri_link *link, hri_door_job *job, hri_ram *ram, char *c
     if (signals < 0) {
         return hri_prose_set(why, HR_E_IO, "no signalfd: %s", strerror(errno));
     }
+    adopt(ram->record.limit_bytes && !hri_ram_enforced(ram));
     hri_ram_enter(ram);
     const int failed = start(argv, environment, &before, &pid);
     hri_ram_leave(ram);

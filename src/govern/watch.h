@@ -9,7 +9,8 @@
 /* As hri_door_enter; a broker that dies meanwhile is started again and asked again, until the same deadline. */
 HR_MUST_CHECK hr_status hri_run_enter(hri_link *link, hri_door_job *job, uint64_t wait_ms,
                                       hr_wait_fn *on_wait, void *user);
-/* Runs argv with this environment, inside `ram`; signals to us go to it.  A broker that ends is started again and told of the job.
+/* Runs argv with this environment, inside `ram`; signals to us go to it.  A broker that ends is started again and told of the job;
+ * link NULL: there is none, and no job.
  * *out_status is as waitpid gives it. */
 HR_MUST_CHECK hr_status hri_run_watch(hri_link *link, hri_door_job *job, hri_ram *ram,
                                       char *const *argv, char *const *environment, int *out_status,

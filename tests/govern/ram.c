@@ -90,3 +90,53 @@ TEST(ram, a_program_within_it_is_left_alone) {
     CHECK_EQ(w.code, 0);
     govern_end(&w);
 }
+
+/* Twice forked, in a session of its own: it is still the program's. */
+TEST(ram, a_process_that_detaches_counts) {
+    govern_world w;
+    govern_start(&w, "HEADROOM_CGROUP_ROOT=/nowhere");
+    govern_shell(&w,
+                 EATER "cat >away.py <<'EOF'\n"
+                       "import os, time\n"
+                       "r, w = os.pipe()\n"
+                       "if os.fork() == 0:\n"
+                       "    os.setsid()\n"
+                       "    if os.fork() == 0:\n"
+                       "        os.write(w, b'%%d' %% os.getpid())\n"
+                       "        os.execvp('python3', ['python3', 'eat.py', '400', '40'])\n"
+                       "    os._exit(0)\n"
+                       "os.wait()\n"
+                       "pid = int(os.read(r, 99))\n"
+                       "while os.path.exists('/proc/%%d' %% pid): time.sleep(0.05)\n"
+                       "print('gone')\n"
+                       "EOF\n"
+                       "$HEADROOM run --ram 200MiB --budget 1GiB -- python3 away.py; echo code $?; "
+                       "$HEADROOM why");
+    needs_python(&w);
+    govern_expect(&w, "gone\ncode 0"); /* and buried */
+    govern_expect(&w, "exceeded its 200 MiB of RAM: 1 process was killed");
+    CHECK_EQ(govern_count(&w, "ate"), 0);
+    govern_end(&w);
+}
+
+TEST(ram, without_a_gpu_it_is_all_that_is_limited_and_any_program_will_do) {
+    govern_world w;
+    govern_start(&w, "HEADROOM_CGROUP_ROOT=/nowhere FAKECUDA_DEVICES=0");
+    govern_shell(&w,
+                 EATER "$HEADROOM run --ram 2GiB -- sh -c 'echo in $LD_PRELOAD.; exit 7'; "
+                       "echo code $?; $HEADROOM run --ram 200MiB -- python3 eat.py 400 20; "
+                       "echo code $?; $HEADROOM why; $HEADROOM run --ram 1GiB --explain -- true");
+    needs_python(&w);
+    govern_expect(&w, "in .\ncode 7\n");
+    govern_expect(&w, "code 137");
+    govern_expect(&w, "job 2 exceeded its 200 MiB of RAM: 1 process was killed by headroom run");
+    govern_expect(&w, "job 2 used no GPU");
+    CHECK(strstr(w.words, "no NVIDIA GPU was found: only --ram applies") != NULL);
+    /* a budget cannot be kept without one */
+    govern_shell(&w, "$HEADROOM run --ram 1GiB --budget 1GiB -- true");
+    CHECK_EQ(w.code, 2);
+    CHECK(strstr(w.words, "no NVIDIA GPU was found") != NULL);
+    govern_shell(&w, "$HEADROOM run --ram 1GiB -- no-such-program");
+    CHECK_EQ(w.code, 2);
+    govern_end(&w);
+}
