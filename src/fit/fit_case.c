@@ -301,11 +301,13 @@ static void find_floor(const hri_fit_job *job, hri_fit_case *c) {
 }
 
 /* What the ops of a step say about cutting it. */
-static void look_at_ops(hri_fit_case *c) {
+static void look_at_ops(const hri_fit_job *job, hri_fit_case *c) {
     const hri_problem *p = &c->pieces[0].x.problem;
     c->coupled_op = HRI_PROBLEM_NONE;
     for (uint32_t n = p->op_count; n-- > 0;) {
-        if (p->ops[n].coupled && p->ops[n].phase == HRI_PROBLEM_FORWARD) {
+        const int by_labels = p->ops[n].coupled == HRI_COUPLED_BY_LABELS;
+        if (p->ops[n].coupled && (!by_labels || job->options.ignored) &&
+            p->ops[n].phase == HRI_PROBLEM_FORWARD) {
             c->coupled_op = n;
         }
     }
@@ -330,7 +332,7 @@ hr_status hri_fit_case_open(const hri_fit_job *job, int64_t part, hri_fit_case *
         hri_lane_need(c->pieces[i].g, &c->lane);
     }
     c->lane.band = job->band_bytes;
-    look_at_ops(c);
+    look_at_ops(job, c);
     c->planning_bytes = planning_bytes(job, c);
     hri_fit_case_measure(job, c);
     *out = c;

@@ -214,7 +214,7 @@ static hr_status choose_loss(hri_train_job *j, hri_prose *why) {
         return hri_prose_set(why, HR_E_INVALID, "`smoothing` needs a loss over classes, not %s",
                              hri_loss_names[j->loss.kind]);
     }
-    if (j->source.weighted && !j->loss.kind && !j->want.masks) {
+    if (j->source.weighted && !j->loss.kind && !j->want.counts) {
         return hri_prose_set(why, HR_E_INVALID,
                              "%s has weights of samples, but the model brings its own loss; "
                              "name one with `loss`",
@@ -384,7 +384,8 @@ hr_status hri_train_look(hri_train_job *j, hr_ctx *ctx, const hr_job_options *op
         status = look_at_model(j); /* with the data's own numbers, and its loss */
     }
     j->train_count = j->source.count;
-    j->all_labels_count = !j->want.masks || hri_labels_all_count(&j->source);
+    j->all_labels_count = (!j->want.counts && !j->want.leaves_out) ||
+                          (j->want.label_name[0] && hri_labels_all_count(&j->source));
     if (status == HR_OK && !j->o.pipeline) {
         status = read_augment(j, &why);
         status = status == HR_OK ? HR_OK : hri_train_failed(j, status, &why);

@@ -68,10 +68,10 @@ static hr_status feed_fields(const hri_feeds *f, const hri_planned_run *run, hri
         }
         const char *data = (const char *)field->data + first * hr_type_bytes(to.type);
         if (!strcmp(name, f->want->label_name)) {
-            to.counted = &counted;
+            hri_seat_counts(&to, f->want, &counted);
             if (to.type == HR_TYPE_I32) {
-                hri_seat_count_labels(&to, (const int32_t *)(const void *)data, n);
-            } else if (f->want->masks && to.type == HR_TYPE_F32) {
+                hri_seat_count_labels(&to, 0, (const int32_t *)(const void *)data, n);
+            } else if (f->want->counts && to.type == HR_TYPE_F32) {
                 hri_seat_count_reals(&to, (const float *)(const void *)data, n);
             } else {
                 counted += n;

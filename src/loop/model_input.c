@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "graph/graph.h"
+#include "ops/common/label_rows.h"
 #include "step/objective.h"
 
 static hr_meta one_sample(const hr_meta *meta) {
@@ -13,23 +14,42 @@ static hr_meta one_sample(const hr_meta *meta) {
     return m;
 }
 
-/* The input with the numbers of classes that the loss is a cross entropy over; HR_NONE: it is no such loss. */
-static hr_value ids_of_loss(const hr_graph *g) {
-    static const struct {
-        const char *op;
-        uint32_t ids;
-    } losses[] = {{"cross_entropy", 1}, {"linear_cross_entropy", 2}};
+/* The numbers of classes that the loss is a cross entropy over; .input HR_NONE: it is no such loss. */
+static hri_label_rows labels_of_loss(const hr_graph *g, hr_value *ids) {
     const hr_value loss = hr_graph_find(g, "loss");
-    const hri_node_record *n = loss == HR_NONE || g->values[loss].node == HRI_NO_NODE
-                                   ? NULL
-                                   : &g->nodes[g->values[loss].node];
-    for (size_t i = 0; n && i < sizeof losses / sizeof losses[0]; i++) {
-        const hr_value ids = n->sig.in_count > losses[i].ids ? n->in[losses[i].ids] : HR_NONE;
-        if (!strcmp(n->sig.op->name, losses[i].op) && g->values[ids].kind == HR_VALUE_INPUT) {
-            return ids;
-        }
+    hri_label_rows rows = {.input = HR_NONE};
+    if (loss != HR_NONE && g->values[loss].node != HRI_NO_NODE &&
+        hri_labels_meant(&g->nodes[g->values[loss].node], ids)) {
+        (void)hri_label_rows_of(g, *ids, &rows);
     }
-    return HR_NONE;
+    return rows;
+}
+
+/* Does anything but the way to the ids read the labels? */
+static int read_elsewhere(const hr_graph *g, hr_value label, hr_value ids) {
+    uint32_t readers = 0;
+    for (hr_value v = ids; v != label; v = g->nodes[g->values[v].node].in[0]) {
+        for (uint32_t n = 0; n < g->node_count; n++) {
+            for (uint32_t i = 0; i < g->nodes[n].sig.in_count; i++) {
+                readers += g->nodes[n].in[i] == g->nodes[g->values[v].node].in[0];
+            }
+        }
+        if (readers > 1) {
+            return 1;
+        }
+        readers = 0;
+    }
+    return 0;
+}
+
+/* Is there a mean over labels that count, at all? */
+static int leaves_out(const hr_graph *g) {
+    hr_value ids;
+    int found = 0;
+    for (uint32_t n = 0; n < g->node_count && !found; n++) {
+        found = hri_labels_meant(&g->nodes[n], &ids);
+    }
+    return found;
 }
 
 static hr_status take_input(const hr_graph *g, hr_value v, hr_value label, hri_model_input *out,
@@ -63,7 +83,7 @@ static hr_status take_input(const hr_graph *g, hr_value v, hr_value label, hri_m
 }
 
 int hri_model_input_is_sequence(const hri_model_input *want) {
-    return want->sample.type == HR_TYPE_I32 && want->label.type == HR_TYPE_I32 &&
+    return want->sample.type == HR_TYPE_I32 && want->label.type == HR_TYPE_I32 && !want->shifts &&
            hr_shape_same(&want->sample.shape, &want->label.shape);
 }
 
@@ -80,11 +100,19 @@ static int64_t table_of(const hr_graph *g, hr_value tokens) {
 }
 
 static hr_status read_inputs(const hr_graph *g, hri_model_input *out, hri_prose *why) {
-    const hr_value ids = ids_of_loss(g), named = hr_graph_find(g, "label");
+    hr_value ids = HR_NONE;
+    const hri_label_rows rows = labels_of_loss(g, &ids);
+    const hr_value named = hr_graph_find(g, "label");
     const int is_named = named != HR_NONE && g->values[named].kind == HR_VALUE_INPUT;
-    const hr_value label = is_named ? named : ids;
+    const hr_value label = is_named ? named : rows.input;
     hr_status status = HR_OK;
-    out->masks = label != HR_NONE && label == ids;
+    out->counts = label != HR_NONE && label == rows.input;
+    out->masks = out->counts && !read_elsewhere(g, label, ids);
+    out->leaves_out = leaves_out(g);
+    out->shifts = out->counts && (label != ids || !out->masks);
+    out->row = out->counts ? rows.row : 0;
+    out->row_from = rows.from;
+    out->row_to = rows.to;
     for (hr_value v = 1; status == HR_OK && v < g->value_count; v++) {
         const hri_value *value = &g->values[v];
         out->weights += value->kind == HR_VALUE_PARAM || value->kind == HR_VALUE_STATE;
@@ -123,6 +151,7 @@ hr_status hri_model_input_with(hr_model *m, const hri_loss *loss, hri_model_inpu
     if (status == HR_OK) {
         status = read_inputs(g, &found, &reason);
         found.masks |= changed;
+        found.counts |= changed;
     }
     hr_graph_destroy(g);
     if (status != HR_OK) {

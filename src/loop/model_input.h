@@ -23,8 +23,13 @@ typedef struct hri_model_input {
     hr_meta sample, label;               /* without the batch */
     hri_other_input others[HRI_OTHER_INPUTS];
     uint32_t other_count;
-    int masks; /* 1: what has a negative label, or one that is NaN, counts for nothing, in the loss too */
-    int64_t classes;  /* 0: labels are not classes */
+    int counts; /* 1: the loss is a mean over what has no negative label, or none that is NaN */
+    int masks; /* 1: that, and a label that does not count changes nothing else: it can fill a batch up */
+    int shifts; /* 1: the graph itself looks for the next token's label, or makes other things of labels */
+    int leaves_out;           /* 1: a part of the loss is a mean over the labels that count */
+    int64_t row;              /* of labels, in each of which */
+    int64_t row_from, row_to; /* those from here to there are read; row 0: all are */
+    int64_t classes;          /* 0: labels are not classes */
     int64_t vocab;    /* rows of the table that its first input picks from; 0: it picks from none */
     uint32_t weights; /* how many parameters and running statistics it has */
     uint64_t parameters; /* numbers in all parameters */

@@ -37,9 +37,18 @@ static float real_at(const hr_field *f, uint64_t i) {
     }
 }
 
-void hri_seat_count_labels(const hri_seat *p, const int32_t *labels, uint64_t n) {
+void hri_seat_counts(hri_seat *p, const hri_model_input *want, uint64_t *counted) {
+    p->counted = counted;
+    p->leaves_out = want->counts;
+    p->row = want->row;
+    p->from = want->row_from;
+    p->to = want->row_to;
+}
+
+void hri_seat_count_labels(const hri_seat *p, uint64_t first, const int32_t *labels, uint64_t n) {
     for (uint64_t i = 0; p->counted && i < n; i++) {
-        *p->counted += labels[i] >= 0;
+        const int64_t at = p->row ? (int64_t)((first + i) % (uint64_t)p->row) : 0;
+        *p->counted += labels[i] >= 0 && (!p->row || (at >= p->from && at < p->to));
     }
 }
 
@@ -92,8 +101,8 @@ static hr_status put_reals(const hri_seat *p, const hr_field *f) {
 static hr_status put_numbers(const hri_seat *p, const hr_field *f, hri_prose *why) {
     int32_t piece[PIECE];
     hr_status status = HR_OK;
-    if (p->counted) {
-        *p->counted += p->count; /* labels that are no classes: every one */
+    if (p->counted && !p->leaves_out) {
+        *p->counted += p->count; /* every one */
     }
     for (uint64_t at = 0; at < p->count && status == HR_OK; at += PIECE) {
         const uint64_t n = p->count - at < PIECE ? p->count - at : PIECE;
@@ -104,6 +113,9 @@ static hr_status put_numbers(const hri_seat *p, const hr_field *f, hri_prose *wh
                                      "field %s has values that are not 32-bit integers", f->name);
             }
             piece[i] = (int32_t)x;
+        }
+        if (p->leaves_out) {
+            hri_seat_count_labels(p, at, piece, n);
         }
         status = hri_seat_put(p, at, piece, n);
     }
@@ -133,7 +145,7 @@ hr_status hri_seat_put_wholes(const hri_seat *p, const hr_field *f, uint64_t shi
             }
             piece[i] = x < 0 ? -1 : (int32_t)x;
         }
-        hri_seat_count_labels(p, piece, n);
+        hri_seat_count_labels(p, at, piece, n);
         status = hri_seat_put(p, at, piece, n);
     }
     return status;

@@ -6,6 +6,7 @@
 #include <headroom/data.h>
 #include "base/prose.h"
 #include "fit/planned.h"
+#include "loop/model_input.h"
 
 /* Where a sample goes. */
 typedef struct hri_seat {
@@ -15,15 +16,19 @@ typedef struct hri_seat {
     uint64_t count;    /* numbers of one sample */
     uint64_t index;    /* of the sample in the run */
     uint64_t *counted; /* of labels: gets those that count; NULL: it is no label */
-    int numbers;       /* 1: targets of a loss over numbers: as they are, and NaN does not count */
-    const char *data;  /* what the user calls the data */
+    int leaves_out;    /* of labels that are numbers of no classes: negative ones do not count */
+    int64_t row, from, to; /* of labels: of each row those from here to there; row 0: all */
+    int numbers;      /* 1: targets of a loss over numbers: as they are, and NaN does not count */
+    const char *data; /* what the user calls the data */
 } hri_seat;
 
 /* The input of this name; .value is HR_NONE where the graph does without it. */
 hri_seat hri_seat_of(const char *data, const hri_planned_run *run, const char *name,
                      const hr_meta *sample, uint64_t index);
-/* Labels and targets that count, added where they are counted. */
-void hri_seat_count_labels(const hri_seat *p, const int32_t *labels, uint64_t n);
+/* Of labels: what counts among them. */
+void hri_seat_counts(hri_seat *p, const hri_model_input *want, uint64_t *counted);
+/* Labels, of which the first is number `first` of a sample, and targets that count, added where they are counted. */
+void hri_seat_count_labels(const hri_seat *p, uint64_t first, const int32_t *labels, uint64_t n);
 void hri_seat_count_reals(const hri_seat *p, const float *targets, uint64_t n);
 
 /* n numbers of the input's own type, from number `first` of the sample on. */

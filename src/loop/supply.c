@@ -162,7 +162,7 @@ static hr_status put_mapped(const hri_supply *s, const hri_seat *p, const hr_fie
                              f->name, s->label_count);
     }
     const int32_t label = x < 0 ? -1 : s->label_map[x];
-    hri_seat_count_labels(p, &label, 1);
+    hri_seat_count_labels(p, 0, &label, 1);
     return hri_seat_put(p, 0, &label, 1);
 }
 
@@ -173,7 +173,7 @@ static hri_seat label_seat(const hri_supply *s, const hri_planned_run *run, uint
         return (hri_seat){.value = HR_NONE};
     }
     hri_seat p = hri_seat_of(s->data, run, s->want.label_name, &s->want.label, index);
-    p.numbers = s->want.masks && p.type == HR_TYPE_F32;
+    p.numbers = s->want.counts && p.type == HR_TYPE_F32;
     return p;
 }
 
@@ -206,7 +206,7 @@ static hr_status put_sample(hri_supply *s, const hri_planned_run *run, uint32_t 
     const hr_field *label = s->label[0] ? hr_element_find(e, s->label) : NULL;
     const hri_seat to = hri_seat_of(s->data, run, s->want.name, &s->want.sample, index);
     hri_seat beside = label_seat(s, run, index);
-    beside.counted = counted;
+    hri_seat_counts(&beside, &s->want, counted);
     if (!input || (s->label[0] && !label && !s->no_labels)) {
         return hri_prose_set(why, HR_E_NOT_FOUND, "a sample has no field %s",
                              input ? s->label : s->input);

@@ -24,7 +24,9 @@ static hr_status pad_infer(hri_infer *c) {
     if (p->before.count > in->rank || p->after.count > in->rank || p->step.count > in->rank) {
         return hri_infer_fail(c, "more dimensions are named than the input has, %d", in->rank);
     }
-    if (!hr_type_is_real(c->in[0].type) && !(p->value >= 0.0 && p->value <= 255.0)) {
+    const int wide = c->in[0].type == HR_TYPE_I32 || c->in[0].type == HR_TYPE_I64;
+    if (!hr_type_is_real(c->in[0].type) &&
+        !(p->value >= (wide ? INT32_MIN : 0.0) && p->value <= (wide ? INT32_MAX : 255.0))) {
         return hri_infer_fail(c, "a padding value of %g is invalid for %s", p->value,
                               hr_type_name(c->in[0].type));
     }
@@ -192,6 +194,7 @@ static const hri_case pad_cases[] = {
     {"f16", "f16[3,5]", "after=1x1,value=0.5"},
     {"bytes", "u8[3,5]", "after=1x1,value=7"},
     {"long numbers", "i64[3,5]", "after=1x1,value=7", .negative = 1},
+    {"numbers below 0", "i32[3,5]", "after=0x1,value=-100", .negative = 1},
     {"batch", "f32[4,5]", "before=0x2", .batched = 1},
     {"wide, bf16", "bf16[4,16]", "before=1x8,after=0x16,value=2"},
     {"wide, f16", "f16[2,3,8]", "before=0x1,after=0x2"},

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "ops/common/label_rows.h"
 
 /* A value has the same numbers for every part of a batch, or samples along dimension 0, or is a sum or a mean over them, or
  * counts what counts (at least 1), as losses with missing targets do: parts of a batch have their weights by that. */
@@ -19,6 +20,7 @@ typedef struct adaptor {
     hr_value *root;    /* by graph value: what a view looks at, in the end */
     uint8_t *used;     /* by graph value */
     uint8_t *batched;  /* by graph value: how it depends on the samples */
+    uint8_t *labelled; /* by graph value: a mean over the labels that count */
 } adaptor;
 
 static int is_live(const hr_graph *g, uint32_t n) {
@@ -186,6 +188,34 @@ static uint8_t follow_samples(adaptor *a, const hri_node_record *node) {
     return coupled;
 }
 
+/* Parts of a batch are weighed by the labels that count of the one input that is known for them.  Where the labels of a cross entropy
+ * are others, or other totals stand next to it, parts have the right weights only if all labels count. */
+static uint8_t follow_labels(adaptor *a, const hri_node_record *node, uint8_t coupled) {
+    const hr_value named = hr_graph_find(a->g, "label");
+    uint32_t totals = 0;
+    uint8_t labelled = 0;
+    hr_value ids;
+    hri_label_rows rows;
+    if (node->phase != HRI_FORWARD || coupled) {
+        return coupled;
+    }
+    if (hri_labels_meant(node, &ids) && a->batched[node->out] == MEAN) {
+        const int known =
+            hri_label_rows_of(a->g, ids, &rows) &&
+            (named == HR_NONE || a->g->values[named].kind != HR_VALUE_INPUT || rows.input == named);
+        a->labelled[node->out] = 1;
+        return known ? HRI_APART : HRI_COUPLED_BY_LABELS;
+    }
+    for (uint32_t i = 0; i < node->sig.in_count; i++) {
+        totals += (uint32_t)is_total(a->batched[node->in[i]]);
+        labelled |= a->labelled[node->in[i]];
+    }
+    for (uint32_t k = 0; k < node->sig.out_count; k++) {
+        a->labelled[node->out + k] = labelled;
+    }
+    return labelled && totals > 1 ? HRI_COUPLED_BY_LABELS : HRI_APART;
+}
+
 /* The ways to compute a node.  A device with queues chooses among its own by itself, within the work space it names. */
 static uint32_t list_variants(const adaptor *a, const hri_sig *sig, const hri_kernel *kernel,
                               hri_problem_variant *variants) {
@@ -230,7 +260,7 @@ static hr_status add_op(adaptor *a, uint32_t n) {
                          .in = in,
                          .out = out,
                          .variants = variants};
-    op.coupled = follow_samples(a, node);
+    op.coupled = follow_labels(a, node, follow_samples(a, node));
     for (uint32_t i = 0; i < sig->in_count; i++) {
         in[i] = a->x.value_of[node->in[i]];
     }
@@ -277,8 +307,9 @@ static hr_status allocate(adaptor *a) {
     a->root = hri_calloc(values, sizeof *a->root);
     a->used = hri_calloc(values, 1);
     a->batched = hri_calloc(values, 1);
+    a->labelled = hri_calloc(values, 1);
     if (!a->x.value_of || !a->x.op_of || !a->updater || !a->last || !a->root || !a->used ||
-        !a->batched) {
+        !a->batched || !a->labelled) {
         return HR_E_NOMEM_HOST;
     }
     memset(a->updater, 0xff, values * sizeof *a->updater);
@@ -353,6 +384,7 @@ hr_status hri_problem_from_graph(const hr_graph *g, const hri_machine *machine,
     hri_free(a.root);
     hri_free(a.used);
     hri_free(a.batched);
+    hri_free(a.labelled);
     if (status == HR_OK) {
         *out = a.x;
     } else {

@@ -86,11 +86,18 @@ typedef struct hri_problem_variant {
     uint64_t workspace_bytes;
 } hri_problem_variant;
 
+/* BY_LABELS: only where some labels do not count. */
+typedef enum hri_problem_coupled {
+    HRI_APART = 0,
+    HRI_COUPLED,
+    HRI_COUPLED_BY_LABELS
+} hri_problem_coupled;
+
 typedef struct hri_problem_op {
     const char *name, *kind; /* "layer1.0.conv1.conv2d", "conv2d" */
     uint8_t phase;           /* hri_problem_phase */
     uint8_t once;            /* 1: may not be run a second time in a step */
-    uint8_t coupled;         /* 1: samples of a batch touch one another */
+    uint8_t coupled;         /* hri_problem_coupled: samples of a batch touch one another */
     uint8_t net;             /* 1: ranks exchange bytes: all of them run these in one order */
     uint64_t wire_bytes;     /* that this rank sends then */
     uint32_t id;             /* the caller's own number for it */

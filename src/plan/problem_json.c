@@ -77,7 +77,7 @@ static void print_op(hri_json *j, const hri_problem_op *op) {
     if (op->net) {
         hri_json_u64(j, "wire_bytes", op->wire_bytes);
     }
-    if (op->coupled) {
+    if (op->coupled == HRI_COUPLED) {
         hri_json_bool(j, "coupled", true);
     }
     hri_json_end(j);

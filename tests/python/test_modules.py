@@ -165,6 +165,39 @@ class Losses(unittest.TestCase):
         mine = self.regress("own", Whole())
         self.assertLess(mine[-1], mine[0])
 
+    def test_labels_that_the_module_shifts_count_one_by_one(self) -> None:
+        class Next(torch.nn.Module):
+            """As transformers' models do it, with labels of -100 where nothing is to be learnt."""
+
+            def __init__(self) -> None:
+                super().__init__()
+                self.table, self.head = torch.nn.Embedding(9, 8), torch.nn.Linear(8, 9)
+
+            def forward(self, tokens: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+                shifted = torch.nn.functional.pad(labels, (0, 1), value=-100)[..., 1:].contiguous()
+                return torch.nn.functional.cross_entropy(self.head(self.table(tokens)).view(-1, 9), shifted.view(-1), ignore_index=-100)
+
+        torch.manual_seed(3)
+        x = torch.randint(0, 9, (8, 6))
+        y = torch.where(torch.arange(6) > torch.tensor([1, 5, 0, 2, 3, 4, 0, 1])[:, None], -100, x)
+        module = Next()
+        theirs, want = copy.deepcopy(module), []
+        optimizer = torch.optim.SGD(theirs.parameters(), lr=0.5)
+        for _ in range(3):
+            optimizer.zero_grad()
+            value = theirs(x, y)
+            value.backward()
+            optimizer.step()
+            want.append(float(value))
+        for parts in (1, 2, 4):
+            ours = copy.deepcopy(module)
+            h = hr.fit(ours, hr.data(x, y, shuffle=False), batch=8, steps=3, budget=BUDGET, verbose=False, loss="own", micro_batches=parts,
+                       optimizer=torch.optim.SGD(ours.parameters(), lr=0.5))
+            np.testing.assert_allclose(h.losses, want, rtol=1e-5)
+            for a, b in zip(ours.parameters(), theirs.parameters()):
+                torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-6)
+        self.assertAlmostEqual(hr.evaluate(ours, (x, y), loss="own", batch=3).loss, float(theirs(x, y)), places=4)
+
     def test_cross_entropy_with_probabilities(self) -> None:
         rng = np.random.default_rng(5)
         x, y = rng.normal(size=(16, 4)).astype("float32"), rng.dirichlet([1, 1, 1], 16).astype("float32")

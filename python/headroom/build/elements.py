@@ -66,11 +66,6 @@ class Elements(Shapes):
         moved = Const(np.transpose(c.array, order), tuple(c.shape[d] for d in order))
         return Tensor(self.const(moved).value, order)
 
-    def cast(self, t: Tensor, to: str) -> Tensor:
-        if t.type == to:
-            return t
-        return Tensor(self.form.node("cast", [t.value], [(to, t.value.shape)], to=to)[0], t.order)
-
     def clip(self, t: Tensor, low: Optional[float], high: Optional[float]) -> Tensor:
         return self.map1("clip", t, low=float(-3.0e38 if low is None else low),
                          high=float(3.0e38 if high is None else high))

@@ -212,8 +212,15 @@ class Shapes:
         v = self.form.node("reshape", [t.value], [(t.type, tuple(shape))], to=tuple(shape))[0]
         return Tensor(v, order)
 
+    def cast(self, t: Tensor, to: str) -> Tensor:
+        if t.type == to:
+            return t
+        return Tensor(self.form.node("cast", [t.value], [(to, t.value.shape)], to=to)[0], t.order)
+
     def concat(self, xs: Sequence[Any], dim: int) -> Tensor:
         ts = [self.whole(x) for x in xs]
+        if len({t.type for t in ts}) > 1:
+            ts = [self.cast(t, "f32") for t in ts]
         dim %= ts[0].rank
         order = max(ts, key=lambda t: math.prod(at(t.shape, self.batch))).order
         while len(ts) > 1:

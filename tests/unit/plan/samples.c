@@ -74,6 +74,30 @@ TEST(samples, what_meets_samples_again_or_is_not_linear_may_not) {
     CHECK(is_coupled(product_of_means));
 }
 
+static hr_value labels(hr_graph *g) {
+    return hr_graph_input(g, "labels", HR_TYPE_I32, hr_shape_1(8));
+}
+
+static hr_value entropy(hr_graph *g, hr_value x) {
+    return hr_cross_entropy(g, x, labels(g), 0);
+}
+
+static hr_value entropy_and_mean(hr_graph *g, hr_value x) {
+    return hr_add(g, entropy(g, x), mean(g, x));
+}
+
+static hr_value entropy_of_made_labels(hr_graph *g, hr_value x) {
+    const hr_value ids =
+        hr_cast(g, hr_affine(g, hr_cast(g, labels(g), HR_TYPE_F32), 1, 0), HR_TYPE_I32);
+    return hr_cross_entropy(g, x, ids, 0);
+}
+
+TEST(samples, a_mean_over_labels_that_count_stands_alone) {
+    CHECK(is_coupled(entropy) == HRI_APART);
+    CHECK(is_coupled(entropy_and_mean) == HRI_COUPLED_BY_LABELS);
+    CHECK(is_coupled(entropy_of_made_labels) == HRI_COUPLED_BY_LABELS);
+}
+
 TEST(samples, a_loss_that_is_a_sum_may_not) {
     CHECK(is_coupled(sum));
     CHECK(is_coupled(sum_and_mean));
