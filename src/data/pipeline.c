@@ -141,6 +141,18 @@ int64_t hri_pipeline_vocab(const hr_pipeline *p) {
     }
     return vocab;
 }
+
+bool hri_pipeline_image_size(const hr_pipeline *p, uint32_t *height, uint32_t *width) {
+    const hri_spec *s = p->stage_count ? &p->stages[0]->spec : NULL;
+    if (!s || !s->image_least_width || s->image_least_width != s->image_width ||
+        s->image_least_height != s->image_height) {
+        return false;
+    }
+    *height = s->image_height;
+    *width = s->image_width;
+    return true;
+}
+
 int64_t hri_pipeline_pad(const hr_pipeline *p) {
     return p->stage_count ? p->stages[0]->spec.pad : 0;
 }

@@ -42,6 +42,8 @@ hri_tabular *hri_pipeline_take_table(hr_pipeline *p);
 /* Tokens that it gives are numbers below this; 0: not known, or none. */
 int64_t hri_pipeline_vocab(const hr_pipeline *p);
 /* The token that fills short texts; 0: it is 0, or there is none. */
+/* The size of the source's encoded images; false: it has none, or they differ. */
+bool hri_pipeline_image_size(const hr_pipeline *p, uint32_t *height, uint32_t *width);
 int64_t hri_pipeline_pad(const hr_pipeline *p);
 /* Keeps the prose on the pipeline and returns status. */
 hr_status hri_pipeline_fail(hr_pipeline *p, hr_status status, const char *format, ...)

@@ -31,6 +31,7 @@ typedef struct hri_spec {
     /* Of encoded pictures: the largest seen, for the working set of a decoder (image/image.h). */
     uint32_t image_width, image_height;
     uint64_t image_whole_bytes;
+    uint32_t image_least_width, image_least_height; /* of those that were looked at; 0: none */
     int64_t vocab; /* tokens are numbers below this; 0: not known */
     int64_t pad;   /* the token that fills short texts; 0 where there is none, too */
 } hri_spec;

@@ -76,6 +76,10 @@ static hr_status fill_input(hri_train_job *j, const hri_source *s) {
         used += (size_t)snprintf(dims + used, sizeof dims - used, "%s%lld", d ? "x" : "",
                                  (long long)shape->dim[d]);
     }
+    if (!known && m->type == HR_TYPE_U8 && shape->rank == 1 && s->height) { /* files of images */
+        snprintf(dims, sizeof dims, "%ux%ux3", s->height, s->width);
+        known = 1;
+    }
     if (!known) {
         return HR_OK;
     }

@@ -298,6 +298,7 @@ static hr_status look(hr_pipeline *p, hri_source *s, const hri_model_input *want
                                   "targets", "y", NULL};
     s->count = hr_pipeline_count(p);
     s->vocab = hri_pipeline_vocab(p);
+    (void)hri_pipeline_image_size(p, &s->height, &s->width);
     s->pad = hri_pipeline_pad(p);
     if (!take_field(p, inputs, &s->input)) {
         const int own = want && strcmp(want->name, "image") != 0 &&

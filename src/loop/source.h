@@ -38,6 +38,7 @@ typedef struct hri_source {
     uint64_t count;                /* an epoch; HR_COUNT_UNKNOWN */
     char **classes;                /* class_count names, or NULL */
     size_t class_count;            /* 0: not known */
+    uint32_t height, width;        /* of encoded images that are all of one size; 0: not known */
     int64_t vocab;                 /* tokens are numbers below this; 0: not known */
     int64_t pad; /* the token that fills short texts; 0 where there is none, too */
     hri_target target;

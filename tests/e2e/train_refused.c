@@ -23,6 +23,8 @@ TEST(train, what_cannot_be_is_a_sentence_and_an_exit_code) {
     refused(RESNET " --out pics/class0/00.jpg", 2, "00.jpg");
     refused("mlp:classes=2,size=20,channels=3 --data images:pics --batch 8 --steps 2 --no-save", 2,
             "is out of range: the model has 2 classes (0-1)");
+    refused("'net: dense(2)' --data images:pics --batch 8 --no-save", 2,
+            "put flatten or global_pool before it"); /* the size is the images' own */
     program_outcome o = run(RESNET " --budget 1MiB --no-save");
     CHECK_EQ(o.code, 1);
     CHECK(json_is_false(json_object_get(o.json, "fits")));

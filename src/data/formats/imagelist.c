@@ -380,6 +380,10 @@ static hr_status probe(int fd, char *head, size_t got, hri_image_info *out) {
     return more > 0 ? hri_tiff_probe_at(head, head + 16, (size_t)more, out, NULL) : status;
 }
 
+static uint32_t least(uint32_t so_far, uint32_t other) {
+    return !so_far || other < so_far ? other : so_far;
+}
+
 void hri_imagelist_measure(hri_spec *spec, const char *path, char *head) {
     int fd = -1;
     uint64_t size;
@@ -392,6 +396,8 @@ void hri_imagelist_measure(hri_spec *spec, const char *path, char *head) {
         (uint64_t)info.width * info.height < (uint64_t)1 << 28) {
         spec->image_width = info.width > spec->image_width ? info.width : spec->image_width;
         spec->image_height = info.height > spec->image_height ? info.height : spec->image_height;
+        spec->image_least_width = least(spec->image_least_width, info.width);
+        spec->image_least_height = least(spec->image_least_height, info.height);
         spec->image_whole_bytes =
             info.whole_bytes > spec->image_whole_bytes ? info.whole_bytes : spec->image_whole_bytes;
     }

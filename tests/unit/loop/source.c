@@ -62,6 +62,7 @@ TEST(source, pictures_are_decoded_at_the_models_size_and_augmented_only_in_train
     input_of("resnet18:size=48", &want);
     CHECK_OK(hri_source_look(src, &want, &s, &why));
     CHECK(s.count == 4 && s.class_count == 2 && !strcmp(s.classes[1], "c1"));
+    CHECK(s.width == 20 && s.height == 16);
     CHECK_OK(hri_source_fill_model("resnet18:size=48", &s, model, sizeof model, said, sizeof said,
                                    &why));
     CHECK_EQ(strcmp(model, "resnet18:size=48,classes=2"), 0);
@@ -79,6 +80,13 @@ TEST(source, pictures_are_decoded_at_the_models_size_and_augmented_only_in_train
           !strcmp(pixels.name, "image"));
     CHECK_OK(hri_source_stages(&s, &want, NULL, text, sizeof text, &why));
     CHECK(!strstr(text, "random_crop") && !strstr(text, "flip") && strstr(text, "centre=1"));
+    hri_source_deinit(&s);
+    size_t bytes; /* images that differ have no size */
+    unsigned char *jpeg = test_jpeg_of(20, 17, 9, NULL, &bytes);
+    test_write(folder, "c0/other.jpg", jpeg, bytes);
+    free(jpeg);
+    CHECK_OK(hri_source_look(src, &want, &s, &why));
+    CHECK(s.count == 5 && s.width == 0 && s.height == 0);
     hri_source_deinit(&s);
 }
 
