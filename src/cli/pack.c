@@ -19,8 +19,8 @@ static const hri_field fields[] = {
      offsetof(pack_options, capacity), HRI_FIELD_BYTES, .metavar = "SIZE"},
     {"align", "alignment of offsets", offsetof(pack_options, align), HRI_FIELD_BYTES, "1", .min = 1,
      .max = 1e12, .metavar = "SIZE"},
-    {"effort", "search steps", offsetof(pack_options, effort), HRI_FIELD_INT, "20000", .min = 1,
-     .max = 1e9, .metavar = "N"},
+    {"effort", "search steps; 0: 20000, or 100000 for a capacity and up to 1000 buffers",
+     offsetof(pack_options, effort), HRI_FIELD_INT, "0", .min = 0, .max = 1e9, .metavar = "N"},
     {"json", "print one JSON object instead of CSV", offsetof(pack_options, json), HRI_FIELD_BOOL,
      .value = NULL},
     {0},
@@ -43,9 +43,10 @@ static int pack(hri_cli *cli, const pack_options *o, const hri_pack_file *file) 
     if (!offsets) {
         return hri_cli_failed(cli, NULL, "the offsets", HR_E_NOMEM_HOST);
     }
+    const uint64_t usual = o->capacity && file->count <= 1000 ? 100000 : 20000;
     const hri_pack_options options = {.align = o->align,
                                       .capacity = o->capacity,
-                                      .effort = (uint64_t)o->effort,
+                                      .effort = o->effort ? (uint64_t)o->effort : usual,
                                       .search_bytes = SEARCH_BYTES};
     hri_pack_result result;
     size_t bad[2];

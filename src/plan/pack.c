@@ -28,8 +28,8 @@ typedef struct packer {
     const char *method;
     size_t most_bytes;     /* of a thorough search; 0: not thorough */
     hri_pack_state *exact; /* the search for the goal, when it is thorough */
-    uint32_t attempt;      /* of blocks */
-    uint64_t above;        /* no packing is lower: the bound, and what exact search adds to it */
+    hri_pack_regroup *blocks;
+    uint64_t above; /* no packing is lower: the bound, and what exact search adds to it */
 } packer;
 
 /* ---- the problem ---- */
@@ -155,6 +155,7 @@ static hr_status make_liveness(hri_pack_problem *p) {
 
 static void packer_deinit(packer *k) {
     hri_pack_exact_destroy(k->exact);
+    hri_pack_blocks_destroy(k->blocks);
     hri_free(k->p.items);
     hri_free(k->p.source);
     hri_free(k->p.live);
@@ -392,8 +393,13 @@ static hr_status try_blocks(packer *k, uint64_t steps) {
     uint64_t nodes = steps * (NODES_A_STEP / k->p.count + 1);
     hri_pack_verdict verdict;
     use_steps(k, steps);
-    hr_status status =
-        hri_pack_blocks(&k->p, k->goal, k->most_bytes, &k->attempt, &nodes, k->trial, &verdict);
+    hr_status status = HR_OK;
+    if (!k->blocks) {
+        status = hri_pack_blocks_create(&k->p, k->goal, k->most_bytes, &k->blocks);
+    }
+    if (status == HR_OK) {
+        status = hri_pack_blocks_run(k->blocks, &nodes, k->trial, &verdict);
+    }
     if (status == HR_OK && verdict == HRI_PACK_FOUND) {
         keep_trial(k, height_of(k, k->trial), "blocks");
         status = order_best(k);

@@ -5,8 +5,8 @@
  *            this is nearly always within a fraction of a percent of the bound
  *   exact    search over the valleys of the skyline for a given height (pack_exact.c); finds the packings that greedy
  *            orders miss on tight problems, and can prove that there is none
- *   blocks   buffers that make a rectangle together are one (pack_blocks.c), and those are packed exactly; in a thorough
- *            search only
+ *   blocks   buffers that make a rectangle together are one (pack_blocks.c), and those are packed exactly;
+ *            they come apart and are joined again (pack_regroup.c); in a thorough search only
  *   coarse   the large buffers alone packed exactly, the small ones put into the gaps (pack_coarse.c)
  *   search   moves of single buffers in the best order, aimed at the buffer on top
  * The last four take turns with more steps each time, so that a large effort does not delay what a small one finds.

@@ -81,10 +81,15 @@ HR_MUST_CHECK hr_status hri_pack_exact(const hri_pack_problem *p, uint64_t capac
 
 /* ---- blocks ---- */
 
-/* Joins buffers to blocks and packs those exactly, again and again within *nodes nodes, and takes those used off.  *attempt
- * counts, so that another call goes on where this one stopped.  Never HRI_PACK_NONE. */
-HR_MUST_CHECK hr_status hri_pack_blocks(const hri_pack_problem *p, uint64_t capacity,
-                                        size_t most_bytes, uint32_t *attempt, uint64_t *nodes,
-                                        uint64_t *offsets, hri_pack_verdict *verdict);
+typedef struct hri_pack_regroup hri_pack_regroup;
+
+/* A search for a packing of at most `capacity`, no less than the bound, that joins buffers to blocks and packs those
+ * exactly; it can be gone on with.  The problem stays the caller's. */
+HR_MUST_CHECK hr_status hri_pack_blocks_create(const hri_pack_problem *p, uint64_t capacity,
+                                               size_t most_bytes, hri_pack_regroup **out);
+void hri_pack_blocks_destroy(hri_pack_regroup *g); /* NULL is allowed */
+/* Searches for about *nodes nodes more, and takes those used off.  Never HRI_PACK_NONE. */
+HR_MUST_CHECK hr_status hri_pack_blocks_run(hri_pack_regroup *g, uint64_t *nodes, uint64_t *offsets,
+                                            hri_pack_verdict *verdict);
 
 #endif

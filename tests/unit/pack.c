@@ -151,15 +151,25 @@ static void make_cut_problem(cut_problem *x, uint64_t seed) {
                               .lower_bound = 100000};
 }
 
+static hr_status pack_blocks(const hri_pack_problem *p, uint64_t nodes, uint64_t *offsets,
+                             hri_pack_verdict *verdict) {
+    hri_pack_regroup *g;
+    hr_status status = hri_pack_blocks_create(p, 100000, 1 << 20, &g);
+    if (status == HR_OK) {
+        status = hri_pack_blocks_run(g, &nodes, offsets, verdict);
+        hri_pack_blocks_destroy(g);
+    }
+    return status;
+}
+
 TEST(pack, blocks_put_a_cut_rectangle_together_again) {
     for (uint64_t seed = 1; seed <= 20; seed++) {
         static cut_problem x;
-        uint64_t offsets[64], nodes = 100000;
-        uint32_t attempt = 0;
+        uint64_t offsets[64];
         size_t bad[2];
         hri_pack_verdict verdict;
         make_cut_problem(&x, seed);
-        CHECK_OK(hri_pack_blocks(&x.p, 100000, 1 << 20, &attempt, &nodes, offsets, &verdict));
+        CHECK_OK(pack_blocks(&x.p, 100000, offsets, &verdict));
         CHECK(verdict == HRI_PACK_FOUND);
         CHECK(hri_pack_check(x.buffers, x.p.count, 1, offsets, 100000, bad));
     }
@@ -188,12 +198,10 @@ TEST(pack, every_allocation_of_blocks_may_fail) {
     make_cut_problem(&x, 3);
     uint64_t failed = 0;
     for (uint64_t nth = 1;; nth++) {
-        uint64_t offsets[64], nodes = 100000;
-        uint32_t attempt = 0;
+        uint64_t offsets[64];
         hri_pack_verdict verdict;
         hri_fault_set(HRI_FAULT_ALLOC, nth, 0);
-        const hr_status status =
-            hri_pack_blocks(&x.p, 100000, 1 << 20, &attempt, &nodes, offsets, &verdict);
+        const hr_status status = pack_blocks(&x.p, 100000, offsets, &verdict);
         const uint64_t delivered = hri_fault_delivered();
         hri_fault_set(HRI_FAULT_ALLOC, 0, 0);
         if (delivered == 0) {

@@ -1,0 +1,57 @@
+/* Blocks of buffers (pack_blocks.c says what they are): how they are joined, and how they come apart again. */
+#ifndef HRI_PLAN_PACK_BLOCKS_H
+#define HRI_PLAN_PACK_BLOCKS_H
+
+#include "plan/pack_int.h"
+
+enum { HRI_PACK_NO_BLOCK = UINT32_MAX, HRI_PACK_MOST_PARTS = 5 };
+
+typedef struct hri_pack_block {
+    uint32_t begin, end;
+    uint64_t size;
+    uint32_t parent; /* HRI_PACK_NO_BLOCK: not joined */
+    uint64_t above;  /* bytes above the bottom of its parent */
+    double cost;     /* of the best join that is known; negative: none */
+    uint32_t partner, doubt;
+    uint32_t parts[HRI_PACK_MOST_PARTS], part_count; /* that it was joined of; 0: a buffer */
+} hri_pack_block;
+
+typedef struct hri_pack_opened {
+    uint32_t begin;
+    uint64_t size;
+} hri_pack_opened;
+
+typedef struct hri_pack_builder {
+    const hri_pack_problem *p;
+    hri_pack_block *blocks; /* (most): the buffers, what fills the slack, then the joins */
+    uint32_t *live;         /* (most): those not joined */
+    uint32_t *spare;        /* (most): places of joins that came apart */
+    uint32_t most, live_count, count, spare_count;
+    uint64_t *slack;       /* (sections): what can still be wasted */
+    hri_pack_opened *open; /* (sections): what fills the slack and has not ended */
+    int careful;           /* puts one on the other last, unless something beside them says so */
+    uint64_t seed;
+    double noise, most_cost;
+} hri_pack_builder;
+
+uint64_t hri_pack_mix(uint64_t z);
+/* Between 0 and 1, the same for the same pair and seed. */
+double hri_pack_chance(const hri_pack_builder *b, uint32_t x, uint32_t y);
+
+/* Can every one of those sections waste so many bytes more? */
+int hri_pack_can_spare(const hri_pack_builder *b, uint32_t begin, uint32_t end, uint64_t bytes);
+/* A new block of those parts, whose `above` are set; what it wastes is taken off the slack. */
+uint32_t hri_pack_make_block(hri_pack_builder *b, hri_pack_block block);
+/* A joined one comes apart: its parts are live again. */
+void hri_pack_part(hri_pack_builder *b, uint32_t block);
+/* Joins two and two, those first that waste the least and leave the least doubt, until nothing can be joined. */
+void hri_pack_join_all(hri_pack_builder *b);
+
+/* ---- pack_wheels.c ---- */
+
+/* Joins the wheel that wastes the least: five around one another, which no two of them start.  0 when there is none. */
+int hri_pack_join_wheel(hri_pack_builder *b);
+/* Buffers that are not there: where the slack rises one begins, and where it falls by as much it ends. */
+void hri_pack_fill_slack(hri_pack_builder *b);
+
+#endif

@@ -1,0 +1,310 @@
+/* Attempts at packing by blocks: join, take apart what did not go together, join again, and pack what is left exactly.
+ *
+ * Blocks are joined in one of several ways (pack_blocks.c).  The fewer are left, the more of the puzzle is solved; so some
+ * of them come apart and are joined again, a little differently, and what leaves no more of them is kept.  Whenever fewer
+ * are left than before, exact search has a try at them.  Failing proves nothing. */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "plan/pack_blocks.h"
+
+enum {
+    COSTS = 5,
+    KINDS = 4 * COSTS,
+    LOOSE_MOST = 6,   /* blocks that come apart at once */
+    IDLE_MOST = 300,  /* times in a row that lead to nothing */
+    FEW_NODES = 10000 /* of a try at what is left */
+};
+
+#define WASTE 8.0 /* blocks that all the slack is worth */
+
+struct hri_pack_regroup {
+    hri_pack_builder b, kept; /* `kept` is what is improved */
+    hri_pack_problem rest;    /* the blocks as a problem of their own */
+    uint64_t *found;
+    uint64_t capacity, random;
+    double room; /* bytes and sections that are free */
+    size_t most_bytes;
+    uint32_t looked, turn;
+    uint32_t kinds[KINDS], left[KINDS]; /* by the blocks that they left when each was looked at */
+};
+
+typedef hri_pack_regroup regroup;
+
+static uint64_t next_random(regroup *g) {
+    return hri_pack_mix(++g->random);
+}
+
+/* ---- builders ---- */
+
+static void builder_deinit(hri_pack_builder *b) {
+    hri_free(b->blocks);
+    hri_free(b->live);
+    hri_free(b->spare);
+    hri_free(b->open);
+    hri_free(b->slack);
+}
+
+static hr_status builder_init(hri_pack_builder *b, const hri_pack_problem *p) {
+    b->p = p;
+    b->most = 4 * p->count; /* with what fills the slack as many again; joins are fewer */
+    b->blocks = hri_calloc(b->most, sizeof *b->blocks);
+    b->live = hri_calloc(b->most, sizeof *b->live);
+    b->spare = hri_calloc(b->most, sizeof *b->spare);
+    b->open = hri_calloc(p->sections, sizeof *b->open);
+    b->slack = hri_calloc(p->sections, sizeof *b->slack);
+    return b->blocks && b->live && b->spare && b->open && b->slack ? HR_OK : HR_E_NOMEM_HOST;
+}
+
+static void copy(hri_pack_builder *to, const hri_pack_builder *from) {
+    to->count = from->count;
+    to->live_count = from->live_count;
+    to->spare_count = from->spare_count;
+    memcpy(to->blocks, from->blocks, from->count * sizeof *to->blocks);
+    memcpy(to->live, from->live, from->live_count * sizeof *to->live);
+    memcpy(to->spare, from->spare, from->spare_count * sizeof *to->spare);
+    memcpy(to->slack, from->slack, from->p->sections * sizeof *to->slack);
+}
+
+static void start(hri_pack_builder *b, uint64_t capacity) {
+    b->count = b->live_count = b->p->count;
+    b->spare_count = 0;
+    for (uint32_t i = 0; i < b->count; i++) {
+        const hri_pack_item *item = &b->p->items[i];
+        b->blocks[i] = (hri_pack_block){.begin = item->begin,
+                                        .end = item->end,
+                                        .size = item->size,
+                                        .parent = HRI_PACK_NO_BLOCK};
+        b->live[i] = i;
+    }
+    for (uint32_t s = 0; s < b->p->sections; s++) {
+        b->slack[s] = capacity - b->p->live[s];
+    }
+}
+
+static void join_everything(hri_pack_builder *b) {
+    do {
+        hri_pack_join_all(b);
+    } while (hri_pack_join_wheel(b));
+}
+
+static double wasted(const hri_pack_builder *b, uint64_t capacity) {
+    double sum = 0.0;
+    for (uint32_t s = 0; s < b->p->sections; s++) {
+        sum += (double)(capacity - b->p->live[s] - b->slack[s]);
+    }
+    return sum;
+}
+
+/* Fewer blocks are better, and less waste is, so that there is some left for the next joins. */
+static double value_of(const regroup *g) {
+    return g->b.live_count + (g->room > 0.0 ? WASTE * wasted(&g->b, g->capacity) / g->room : 0.0);
+}
+
+/* The kinds differ in what they may waste, in whether the slack is filled, and in whether they are careful. */
+static void start_kind(regroup *g, uint32_t kind) {
+    static const double costs[COSTS] = {0.0, 0.02, 0.1, 0.3, 1.0};
+    hri_pack_builder *b = &g->b;
+    b->most_cost = costs[kind / 4];
+    b->careful = kind % 2 == 0;
+    start(b, g->capacity);
+    if (kind & 2) {
+        hri_pack_fill_slack(b);
+    }
+    join_everything(b);
+}
+
+/* ---- taking apart ---- */
+
+/* It comes apart, and so do some of its parts. */
+static void loosen(regroup *g, uint32_t id) {
+    hri_pack_block *z = &g->b.blocks[id];
+    uint32_t parts[HRI_PACK_MOST_PARTS];
+    const uint32_t count = z->part_count;
+    memcpy(parts, z->parts, sizeof parts);
+    if (count == 0) {
+        return;
+    }
+    hri_pack_part(&g->b, id);
+    for (uint32_t i = 0; i < count; i++) {
+        if (next_random(g) % 8 < 5) {
+            loosen(g, parts[i]);
+        }
+    }
+}
+
+/* One of the blocks, and some that live beside it or with it. */
+static void loosen_some(regroup *g) {
+    hri_pack_builder *b = &g->b;
+    const hri_pack_block first = b->blocks[b->live[next_random(g) % b->live_count]];
+    const uint32_t most = 1 + (uint32_t)(next_random(g) % LOOSE_MOST);
+    for (uint32_t i = 0, done = 0; i < 8 * LOOSE_MOST && done < most; i++) {
+        const uint32_t id = b->live[next_random(g) % b->live_count];
+        const hri_pack_block *x = &b->blocks[id];
+        if (x->part_count && x->begin <= first.end && first.begin <= x->end) {
+            loosen(g, id);
+            done++;
+        }
+    }
+}
+
+/* ---- the blocks that are left ---- */
+
+static void make_rest(regroup *g) {
+    const hri_pack_builder *b = &g->b;
+    hri_pack_problem *rest = &g->rest;
+    rest->count = b->live_count;
+    rest->sections = b->p->sections;
+    rest->lower_bound = 0;
+    for (uint32_t s = 0; s < rest->sections; s++) {
+        rest->live[s] = g->capacity - b->slack[s];
+        rest->lower_bound = rest->live[s] > rest->lower_bound ? rest->live[s] : rest->lower_bound;
+    }
+    for (uint32_t n = 0; n < b->live_count; n++) {
+        const hri_pack_block *x = &b->blocks[b->live[n]];
+        rest->items[n] = (hri_pack_item){x->begin, x->end, x->size, 0};
+    }
+}
+
+static void write_offsets(const regroup *g, uint64_t *offsets) {
+    hri_pack_builder b = g->b;
+    for (uint32_t n = 0; n < b.live_count; n++) {
+        b.blocks[b.live[n]].above = g->found[n];
+    }
+    for (uint32_t i = 0; i < b.p->count; i++) {
+        offsets[i] = 0;
+        for (uint32_t at = i; at != HRI_PACK_NO_BLOCK; at = b.blocks[at].parent) {
+            offsets[i] += b.blocks[at].above;
+        }
+    }
+}
+
+static void take_off(uint64_t *nodes, uint64_t used) {
+    *nodes -= used < *nodes ? used : *nodes;
+}
+
+static hr_status pack_rest(regroup *g, uint64_t most, uint64_t *nodes, hri_pack_verdict *verdict) {
+    const uint64_t had = most < *nodes ? most : *nodes;
+    uint64_t left = had;
+    make_rest(g);
+    const hr_status status =
+        hri_pack_exact(&g->rest, g->capacity, g->most_bytes, &left, g->found, verdict);
+    take_off(nodes, had - left + g->b.p->count);
+    return status;
+}
+
+/* Takes apart and joins again, until that has led to nothing for a while. */
+static hr_status improve(regroup *g, uint64_t *nodes, hri_pack_verdict *verdict) {
+    hr_status status = HR_OK;
+    double value = value_of(g);
+    uint32_t least = g->b.live_count, tried = least;
+    copy(&g->kept, &g->b);
+    for (uint32_t idle = 0; idle<IDLE_MOST && * nodes> 0; idle++) {
+        loosen_some(g);
+        g->b.seed = next_random(g);
+        join_everything(&g->b);
+        take_off(nodes, g->b.live_count);
+        const double now = value_of(g), luck = (double)(next_random(g) >> 11) * 0x1p-53;
+        if (now > value + luck * luck * luck) {
+            copy(&g->b, &g->kept);
+            continue;
+        }
+        copy(&g->kept, &g->b);
+        value = now;
+        if (g->b.live_count >= least) {
+            continue;
+        }
+        least = g->b.live_count;
+        idle = 0;
+        if (least + tried / 16 < tried) {
+            tried = least;
+            status = pack_rest(g, FEW_NODES, nodes, verdict);
+            if (status != HR_OK || *verdict == HRI_PACK_FOUND) {
+                return status;
+            }
+        }
+    }
+    return pack_rest(g, FEW_NODES + 1000 * (uint64_t)g->turn, nodes, verdict);
+}
+
+/* Each kind once, to see how far it comes. */
+static hr_status look(regroup *g, uint64_t *nodes, hri_pack_verdict *verdict) {
+    const uint32_t kind = g->looked++;
+    g->b.seed = hri_pack_mix(kind + 1);
+    g->b.noise = 0.0;
+    start_kind(g, kind);
+    take_off(nodes, g->b.p->count);
+    uint32_t at = kind;
+    for (; at > 0 && g->left[at - 1] > g->b.live_count; at--) {
+        g->left[at] = g->left[at - 1];
+        g->kinds[at] = g->kinds[at - 1];
+    }
+    g->left[at] = g->b.live_count;
+    g->kinds[at] = kind;
+    return pack_rest(g, FEW_NODES, nodes, verdict);
+}
+
+/* The kinds that leave few blocks have their turns often: the best one every second time, the next every fourth. */
+static hr_status try_turn(regroup *g, uint64_t *nodes, hri_pack_verdict *verdict) {
+    const uint32_t turn = ++g->turn;
+    uint32_t rank = 0;
+    while (rank < KINDS - 1 && turn >> rank << rank == turn) {
+        rank++;
+    }
+    g->b.seed = g->random = hri_pack_mix(KINDS + turn);
+    g->b.noise = turn > 2 ? 1.0 : 0.0;
+    start_kind(g, g->kinds[rank - (rank > 0)]);
+    take_off(nodes, g->b.p->count);
+    return improve(g, nodes, verdict);
+}
+
+void hri_pack_blocks_destroy(hri_pack_regroup *g) {
+    if (g) {
+        builder_deinit(&g->b);
+        builder_deinit(&g->kept);
+        hri_free(g->rest.items);
+        hri_free(g->rest.live);
+        hri_free(g->found);
+        hri_free(g);
+    }
+}
+
+hr_status hri_pack_blocks_create(const hri_pack_problem *p, uint64_t capacity, size_t most_bytes,
+                                 hri_pack_regroup **out) {
+    hri_pack_regroup *g = hri_calloc(1, sizeof *g);
+    if (!g) {
+        return HR_E_NOMEM_HOST;
+    }
+    *g = (hri_pack_regroup){.capacity = capacity, .most_bytes = most_bytes};
+    hr_status status = builder_init(&g->b, p);
+    if (status == HR_OK) {
+        status = builder_init(&g->kept, p);
+    }
+    g->rest.items = hri_calloc(g->b.most, sizeof *g->rest.items);
+    g->rest.live = hri_calloc((size_t)p->sections + 1, sizeof *g->rest.live);
+    g->found = hri_calloc(g->b.most, sizeof *g->found);
+    if (status != HR_OK || !g->rest.items || !g->rest.live || !g->found) {
+        hri_pack_blocks_destroy(g);
+        return HR_E_NOMEM_HOST;
+    }
+    for (uint32_t s = 0; s < p->sections; s++) {
+        g->room += (double)(capacity - p->live[s]);
+    }
+    *out = g;
+    return HR_OK;
+}
+
+hr_status hri_pack_blocks_run(hri_pack_regroup *g, uint64_t *nodes, uint64_t *offsets,
+                              hri_pack_verdict *verdict) {
+    hr_status status = HR_OK;
+    *verdict = HRI_PACK_GAVE_UP;
+    while (status == HR_OK && *verdict != HRI_PACK_FOUND && *nodes > 0) {
+        status = g->looked < KINDS ? look(g, nodes, verdict) : try_turn(g, nodes, verdict);
+    }
+    if (status == HR_OK && *verdict == HRI_PACK_FOUND) {
+        write_offsets(g, offsets);
+    } else {
+        *verdict = HRI_PACK_GAVE_UP; /* that the blocks do not fit says nothing of the buffers */
+    }
+    return status;
+}

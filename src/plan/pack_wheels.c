@@ -1,0 +1,156 @@
+/* Wheels of blocks, and blocks that fill the slack.
+ *
+ * A wheel is five blocks around one another, which no two of them start: one that lives long at the bottom and one at the
+ * top, one beside each, and one in the middle (or nothing).  See pack_blocks.c. */
+#include <string.h>
+
+#include "plan/pack_blocks.h"
+
+/* ---- wheels: five around one another, which no two of them start ---- */
+
+typedef struct wheel {
+    uint32_t low, high, left, right, middle; /* blocks */
+    uint64_t size;
+    double cost;
+} wheel;
+
+static uint32_t find_life(const hri_pack_builder *b, uint32_t begin, uint32_t end, uint64_t size) {
+    uint32_t best = HRI_PACK_NO_BLOCK;
+    uint64_t best_off = 0;
+    for (uint32_t n = 0; n < b->live_count; n++) {
+        const hri_pack_block *x = &b->blocks[b->live[n]];
+        if (x->begin == begin && x->end == end) {
+            const uint64_t off = x->size > size ? x->size - size : size - x->size;
+            if (best == HRI_PACK_NO_BLOCK || off < best_off) {
+                best = b->live[n];
+                best_off = off;
+            }
+        }
+    }
+    return best;
+}
+
+/* low lives in [a, x2), high in [x1, b): left must live in [a, x1) on low, right in [x2, b) below high. */
+static int make_wheel(const hri_pack_builder *b, uint32_t low, uint32_t high, uint32_t left,
+                      wheel *w) {
+    const hri_pack_block *l = &b->blocks[low], *h = &b->blocks[high];
+    const uint64_t side = l->size + b->blocks[left].size;
+    if (side < h->size) {
+        return 0;
+    }
+    const uint32_t right = find_life(b, l->end, h->end, side - h->size);
+    if (right == HRI_PACK_NO_BLOCK) {
+        return 0;
+    }
+    const uint64_t other = b->blocks[right].size + h->size;
+    const uint64_t most = side > other ? side : other;
+    const uint32_t middle =
+        find_life(b, h->begin, l->end, most > l->size + h->size ? most - l->size - h->size : 0);
+    const uint64_t inner =
+        l->size + h->size + (middle == HRI_PACK_NO_BLOCK ? 0 : b->blocks[middle].size);
+    const uint64_t size = most > inner ? most : inner;
+    const uint32_t a = l->begin, x1 = h->begin, x2 = l->end, end = h->end;
+    if (!hri_pack_can_spare(b, a, x1, size - side) ||
+        !hri_pack_can_spare(b, x1, x2, size - inner) ||
+        !hri_pack_can_spare(b, x2, end, size - other)) {
+        return 0;
+    }
+    const double used =
+        (double)side * (x1 - a) + (double)inner * (x2 - x1) + (double)other * (end - x2);
+    *w = (wheel){low, high, left, right, middle, size, (double)size * (end - a) / used - 1.0};
+    w->cost *= 1.0 + b->noise * hri_pack_chance(b, low, high);
+    return w->cost <= b->most_cost;
+}
+
+static void turn_wheel(hri_pack_builder *b, const wheel *w) {
+    hri_pack_block *l = &b->blocks[w->low], *h = &b->blocks[w->high];
+    hri_pack_block *left = &b->blocks[w->left], *right = &b->blocks[w->right];
+    hri_pack_block z = {.begin = l->begin,
+                        .end = h->end,
+                        .size = w->size,
+                        .parts = {w->low, w->high, w->left, w->right, w->middle},
+                        .part_count = w->middle == HRI_PACK_NO_BLOCK ? 4 : 5};
+    l->above = right->above = 0;
+    left->above = l->size;
+    h->above = right->size > l->size ? right->size : l->size;
+    if (w->middle != HRI_PACK_NO_BLOCK) {
+        hri_pack_block *middle = &b->blocks[w->middle];
+        middle->above = l->size;
+        h->above = right->size > l->size + middle->size ? right->size : l->size + middle->size;
+    }
+    (void)hri_pack_make_block(b, z);
+}
+
+int hri_pack_join_wheel(hri_pack_builder *b) {
+    wheel best = {.cost = -1.0}, w;
+    for (uint32_t n = 0; n < b->live_count; n++) {
+        const hri_pack_block *l = &b->blocks[b->live[n]];
+        for (uint32_t m = 0; m < b->live_count; m++) {
+            const hri_pack_block *left = &b->blocks[b->live[m]];
+            if (left->begin != l->begin || left->end >= l->end) {
+                continue;
+            }
+            for (uint32_t k = 0; k < b->live_count; k++) {
+                const hri_pack_block *h = &b->blocks[b->live[k]];
+                if (h->begin == left->end && h->end > l->end &&
+                    make_wheel(b, b->live[n], b->live[k], b->live[m], &w) &&
+                    (best.cost < 0.0 || w.cost < best.cost)) {
+                    best = w;
+                }
+            }
+        }
+    }
+    if (best.cost < 0.0) {
+        return 0;
+    }
+    turn_wheel(b, &best);
+    return 1;
+}
+
+/* ---- what fills the slack ---- */
+
+static void add_filler(hri_pack_builder *b, uint32_t begin, uint32_t end, uint64_t size) {
+    if (b->count < 2 * b->p->count) {
+        (void)hri_pack_make_block(b, (hri_pack_block){.begin = begin, .end = end, .size = size});
+    }
+}
+
+/* Closes what falls away at a section: one of just that size, else the youngest. */
+static void close_open(hri_pack_builder *b, uint32_t *count, uint32_t section, uint64_t fall) {
+    while (fall > 0) {
+        uint32_t pick = 0;
+        while (pick < *count - 1 && b->open[pick].size != fall) {
+            pick++;
+        }
+        const uint64_t size = b->open[pick].size < fall ? b->open[pick].size : fall;
+        add_filler(b, b->open[pick].begin, section, size);
+        fall -= size;
+        b->open[pick].size -= size;
+        if (b->open[pick].size == 0) {
+            (*count)--;
+            memmove(b->open + pick, b->open + pick + 1, (*count - pick) * sizeof *b->open);
+        }
+    }
+}
+
+/* Buffers that are not there: where the slack rises one begins, and where it falls by as much it ends.  When they would be
+ * many, the slack has no such shape, and is left as it is. */
+void hri_pack_fill_slack(hri_pack_builder *b) {
+    uint32_t count = 0, rises = 0;
+    for (uint32_t s = 0; s < b->p->sections; s++) {
+        rises += b->slack[s] > (s ? b->slack[s - 1] : 0);
+    }
+    if (rises > b->p->count / 4) {
+        return;
+    }
+    uint64_t before = 0;
+    for (uint32_t s = 0; s <= b->p->sections; s++) {
+        const uint64_t now = s < b->p->sections ? b->slack[s] : 0;
+        if (now > before) {
+            b->open[count++] = (hri_pack_opened){s, now - before};
+        } else if (now < before) {
+            close_open(b, &count, s, before - now);
+        }
+        before = now;
+    }
+}
