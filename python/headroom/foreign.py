@@ -4,6 +4,7 @@ from __future__ import annotations
 from typing import Any
 
 from .errors import Refused
+from .groups import left_out, named, one_setting, pass_text
 
 LOSSES = {
     "crossentropyloss": "cross_entropy", "mseloss": "mean_squared_error", "bcewithlogitsloss": "binary_cross_entropy",
@@ -80,13 +81,30 @@ def _refuse(kind: str, settings: dict[str, Any], *keys: str) -> None:
             raise Refused(f"{kind} with {key}={settings[key]}")
 
 
-def torch_optimizer(optimizer: Any) -> dict[str, Any]:
+def torch_groups(optimizer: Any, module: Any, scheduled: bool) -> dict[str, Any]:
+    """Rates and decays of the groups, over those of the first and the largest decay.  `scheduled`: rates are those that a scheduler
+    began with."""
+    kind, groups = type(optimizer).__name__, [g for g in optimizer.param_groups if g["params"]]
+    rates = [float(g.get("initial_lr", g["lr"]) if scheduled else g["lr"]) for g in groups]
+    decays = [float(g.get("weight_decay", 0)) for g in groups]
+    if not all(r > 0 for r in rates):
+        raise Refused(f"{kind} with lr={min(rates):g}: the optimizer of a scheduler needs schedule=, which is that scheduler; parameters "
+                      "that are not to be trained have requires_grad=False")
+    found: dict[str, Any] = {"rate": rates[0], "decay": max(decays), "decay_all": True}
+    if module is None:
+        if len(set(rates)) > 1 or len(set(decays)) > 1:
+            raise Refused(f"{kind} with {len(groups)} parameter groups needs the module that they are of")
+        return found
+    text = pass_text(named(kind, groups, module), rates, decays)
+    out = left_out(groups, module)
+    return {**found, **({"passes": text} if text else {}), **({"left_out": out} if out else {})}
+
+
+def torch_optimizer(optimizer: Any, module: Any = None, scheduled: bool = False) -> dict[str, Any]:
     kind = type(optimizer).__name__
-    if len(optimizer.param_groups) != 1:
-        raise Refused(f"{kind} with {len(optimizer.param_groups)} parameter groups: one is supported")
-    s = optimizer.param_groups[0]
+    s = one_setting(kind, optimizer.param_groups)
     _refuse(kind, s, "dampening", "amsgrad", "maximize", "centered")
-    common = {"rate": float(s["lr"]), "decay": float(s.get("weight_decay", 0)), "decay_all": True}
+    common = torch_groups(optimizer, module, scheduled)
     if kind == "SGD":
         return {"optimizer": "sgd", "momentum": float(s["momentum"]), "nesterov": bool(s["nesterov"]), **common}
     if kind in ("Adam", "AdamW"):
@@ -101,12 +119,19 @@ def torch_optimizer(optimizer: Any) -> dict[str, Any]:
 
 def keras_optimizer(optimizer: Any) -> dict[str, Any]:
     kind, s = type(optimizer).__name__, optimizer.get_config()
-    _refuse(kind, s, "amsgrad", "centered", "use_ema", "global_clipnorm" if kind == "LossScaleOptimizer" else "clipvalue")
-    if not isinstance(s["learning_rate"], (int, float)):
-        raise Refused(f"{kind} with a schedule of Keras: give rate=, schedule=, steps= instead")
-    common: dict[str, Any] = {"rate": float(s["learning_rate"]), "decay": float(s.get("weight_decay") or 0), "decay_all": True}
+    if kind == "LossScaleOptimizer":
+        return keras_optimizer(optimizer.inner_optimizer)
+    _refuse(kind, s, "amsgrad", "centered", "use_ema", "clipnorm", "gradient_accumulation_steps")
+    common: dict[str, Any] = {"decay": float(s.get("weight_decay") or 0), "decay_all": True}
+    if isinstance(s["learning_rate"], (int, float)):
+        common["rate"] = float(s["learning_rate"])
+    else:  # of the number of the step, from 0
+        schedule = optimizer._learning_rate
+        common |= {"schedule": lambda step: float(schedule(step)), "rate": float(schedule(0)) or 1e-3}
     if s.get("global_clipnorm"):
         common["clip"] = float(s["global_clipnorm"])
+    if s.get("clipvalue"):
+        common["clip_value"] = float(s["clipvalue"])
     if kind == "SGD":
         if common["decay"]:
             raise Refused("SGD of Keras with weight_decay, which is decoupled there")
@@ -121,9 +146,9 @@ def keras_optimizer(optimizer: Any) -> dict[str, Any]:
     raise Refused(f"the optimizer {kind}: there are SGD, Adam, AdamW and RMSprop")
 
 
-def optimizer_options(optimizer: Any) -> dict[str, Any]:
-    """Keyword arguments of fit for an optimizer object of torch or Keras."""
-    return torch_optimizer(optimizer) if hasattr(optimizer, "param_groups") else keras_optimizer(optimizer)
+def optimizer_options(optimizer: Any, module: Any = None, scheduled: bool = False) -> dict[str, Any]:
+    """Keyword arguments of fit for an optimizer object of torch or Keras; `module`: whose parameters the groups have."""
+    return torch_optimizer(optimizer, module, scheduled) if hasattr(optimizer, "param_groups") else keras_optimizer(optimizer)
 
 
 def compiled(model: Any) -> dict[str, Any]:

@@ -3,15 +3,17 @@
 There is no second list: the names are the fields of the library's two structs."""
 from __future__ import annotations
 
+import contextlib
 import ctypes as c
 import os
-from typing import Any, Optional
+from typing import Any, Iterator, Optional, Sequence
 
 from .errors import UsageError
 from .event import Listener
 from .library import fill, kinds
 from .models import Model, is_keras, is_torch
 from .models import model as make_model
+from .rates import is_scheduler, take
 from .sources import Data, Pipeline, as_data
 
 STARTS = {"new": 0, "resume": 1, "overwrite": 2}
@@ -31,6 +33,7 @@ class Job:
         self.pipelines: list[Pipeline] = []
         loss = given.pop("loss", None)
         given = with_optimizer(model, given)
+        self.rates = take(given)
         self.model = resolve(model, self.data, loss, given)
         self.struct = fill(_c.hr_job_options)
         self.fields = kinds(_c.hr_job_options)
@@ -116,19 +119,44 @@ def with_optimizer(model: Any, given: dict[str, Any]) -> dict[str, Any]:
     """An optimizer object, or that of a compiled Keras model, as options; options that are given win."""
     from .foreign import compiled, optimizer_options
 
-    optimizer = given.get("optimizer")
+    optimizer: Any = given.get("optimizer")
+    schedule: Any = given.get("schedule")
     if optimizer is None and is_keras(model):
         optimizer = compiled(model).get("optimizer")
+    if optimizer is None and is_scheduler(schedule):
+        optimizer = schedule.optimizer
     if optimizer is None or isinstance(optimizer, str):
         return given
-    rest = {k: v for k, v in given.items() if k != "optimizer"}
-    return {**optimizer_options(optimizer), **rest}
+    found = optimizer_options(optimizer, model if is_torch(model) else None, is_scheduler(schedule))
+    rest = {k: v for k, v in given.items() if k != "optimizer" and v is not None}
+    if "passes" in found and "passes" in rest:
+        rest["passes"] = f"{found['passes']};{rest['passes']}"
+    return {**found, **rest}
 
 
 def resolve(model: Any, data: Optional[Data], loss: Any, given: dict[str, Any], labels: bool = True) -> Model:
     """The model, with an example from the data for torch; label smoothing of a loss object becomes an option."""
     if loss is not None and not (is_torch(model) or is_keras(model)):
         raise UsageError("loss= is for torch and Keras models; this model has its own")
+    with frozen(model, given.pop("left_out", None) or []):
+        return resolved(model, data, loss, given, labels)
+
+
+@contextlib.contextmanager
+def frozen(module: Any, names: Sequence[str]) -> Iterator[None]:
+    """Parameters that no group of the optimizer has are exported as if they needed no gradient."""
+    wanted = set(names)
+    parameters = [p for n, p in module.named_parameters() if n in wanted] if wanted else []
+    for p in parameters:
+        p.requires_grad_(False)
+    try:
+        yield
+    finally:
+        for p in parameters:
+            p.requires_grad_(True)
+
+
+def resolved(model: Any, data: Optional[Data], loss: Any, given: dict[str, Any], labels: bool) -> Model:
     if is_torch(model):
         from .foreign import smoothing
 

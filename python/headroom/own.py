@@ -18,6 +18,7 @@ from .errors import DoesNotFit, Error, UsageError
 from .event import Event, Listener
 from .models import Model
 from .options import resolve, with_optimizer
+from .rates import take
 from .served import Remote, Server
 from .sources import Data, as_data, names_of, sample_type, shaped
 from .train import History, train
@@ -65,6 +66,9 @@ def train_apart(model: Any, data: Any, given: dict[str, Any], listener: Listener
     if source is None:
         raise UsageError("there is no data")
     options = {k: v for k, v in with_optimizer(model, given).items() if v is not None}
+    rates = take(options)
+    if rates is not None:
+        options |= {"schedule": rates.listed(options, source.count()), "schedule_by": rates.by}
     m = resolve(model, source, loss, options)
     history = History(m)
     listener.callbacks.insert(0, history)

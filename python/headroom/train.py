@@ -97,6 +97,7 @@ class Session:
 
     def step(self, *arrays: Any, **named: Any) -> float:
         """One update on a batch of your own; its loss.  `numbers` has the rest."""
+        self._scheduled()
         return self._feed("hr_trainer_step", arrays, named)
 
     def evaluate(self, *arrays: Any, **named: Any) -> dict[str, Any]:
@@ -133,6 +134,7 @@ class Session:
 
         from . import _c
 
+        self._scheduled()
         for name, g in (gradients or {}).items():
             a = np.asarray(array(g), "float32", order="C")
             check(library().hr_trainer_put_gradient(self.handle, name.encode(), a.ctypes.data, a.nbytes))
@@ -143,8 +145,15 @@ class Session:
 
     # ---- its own data ----
 
+    def _scheduled(self) -> None:
+        """The rate of the next step, where a schedule is an object or a function."""
+        if self.job.rates is not None:
+            done = self.result()
+            self.set_rate(self.job.rates.at(int(done["steps"] or 0), int(done["epochs"] or 0)))
+
     def advance(self) -> None:
         """One update from the session's data, then what is due: validation, checkpoint, early stop."""
+        self._scheduled()
         self._call("hr_trainer_advance", self.handle)
 
     @property
@@ -328,8 +337,9 @@ def fit(model: Any, data: Any, *, epochs: Optional[int] = None, steps: Optional[
 
     model, data: whatever `hr.model` and `hr.data` take.  budget: "6GiB", "50%", bytes; on the host it covers this whole process.
     loss: of torch and Keras models.  optimizer: "sgd", "adam", "adamw", "rmsprop", or an optimizer object of torch or Keras, of which
-    class and settings are read.  Other options have the names of the command's flags: rate, decay, clip, schedule, warmup,
-    precision, device, micro_batches, accumulate, seed, folder, start, patience and so on (`headroom train --help`).
+    class and settings are read, rates and decays of its parameter groups too.  schedule: a name, a function of the step's number, or a
+    scheduler of torch or Keras; schedule_by="epoch" counts epochs.  Other options have the names of the command's flags: rate, decay,
+    clip, warmup, precision, device, micro_batches, accumulate, seed, folder, start, patience and so on (`headroom train --help`).
 
     callbacks: functions that get an Event (return False or call event.stop() to stop), or objects with on_epoch_end(epoch, logs),
     on_step(step, logs), on_train_begin(), on_train_end() and on_test_end(logs).
@@ -381,6 +391,7 @@ def run(s: Session, listener: Listener) -> Optional[BaseException]:
 
     while s.running:
         try:
+            s._scheduled()
             why = _c.hr_error()
             status = library().hr_trainer_advance(s.handle, c.byref(why))
         except KeyboardInterrupt as e:

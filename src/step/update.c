@@ -80,7 +80,19 @@ static void add_stream(const hri_step_maker *m, hr_value w, int64_t elements, ch
              cut ? m->shard->ranks : 1);
 }
 
+/* A factor of a parameter, or of its slice, that a pass has noted; none: NULL. */
+static const char *noted(const hri_step_maker *m, hr_value w, const char *note) {
+    char name[320];
+    const hri_value *p = &m->g->values[w];
+    snprintf(name, sizeof name, "%.*s%s", (int)name_length(m, p->name), p->name, note);
+    return hri_graph_find_note(m->g, name);
+}
+
 static double decay_of(const hri_step_maker *m, hr_value w) {
+    const char *factor = noted(m, w, HRI_DECAYS_NOTE);
+    if (factor) {
+        return m->o->decay * strtod(factor, NULL);
+    }
     const int32_t tag = hri_graph_tags(m->g, w)->decay;
     const int decays = tag ? tag > 0 : m->g->values[w].meta.shape.rank > 1;
     return m->o->decay_all || decays ? m->o->decay : 0.0;
@@ -88,10 +100,7 @@ static double decay_of(const hri_step_maker *m, hr_value w) {
 
 /* The rate of parameter w, or of its slice: equal factors have one value, since updates of one rate are launched together. */
 static hr_value rate_of(hri_step_maker *m, hr_value w) {
-    char name[300];
-    const hri_value *p = &m->g->values[w];
-    snprintf(name, sizeof name, "%.*s" HRI_RATES_NOTE, (int)name_length(m, p->name), p->name);
-    const char *text = hri_graph_find_note(m->g, name);
+    const char *text = noted(m, w, HRI_RATES_NOTE);
     const double factor = text ? strtod(text, NULL) : 1.0;
     if (factor == 1.0) {
         return m->rate;

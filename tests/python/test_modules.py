@@ -232,6 +232,99 @@ class Losses(unittest.TestCase):
             self.assertEqual(h.history["loss"], want)
 
 
+class Block(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.fc = torch.nn.LayerNorm(6), torch.nn.Linear(6, 6)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + torch.nn.functional.gelu(self.fc(self.norm(x)))
+
+
+def plain_and_decayed(module: torch.nn.Module) -> list:
+    named = list(module.named_parameters())
+    return [{"params": [p for _, p in named if p.ndim > 1], "weight_decay": 0.1}, {"params": [p for _, p in named if p.ndim < 2]}]
+
+
+def body_and_head(module: torch.nn.Module) -> list:  # the head is called as the layer inside the block
+    return [{"params": module.block.parameters()}, {"params": module.fc.parameters(), "lr": 0.05, "weight_decay": 0.2}]
+
+
+def head(module: torch.nn.Module) -> list:
+    return list(module.fc.parameters())
+
+
+class Groups(unittest.TestCase):
+    """Parameter groups and schedulers of torch next to torch's own loop."""
+
+    def compare(self, groups, make, schedule=None, parts: int = 1, **options) -> None:
+        torch.manual_seed(2)
+        module = torch.nn.Sequential()
+        module.block, module.fc = Block(), torch.nn.Linear(6, 4)
+        x, y, theirs, want = torch.randn(16, 6), torch.randint(0, 4, (16,)), copy.deepcopy(module), []
+        optimizer = make(groups(theirs))
+        steps = schedule(optimizer) if schedule else None
+        for _ in range(6):
+            optimizer.zero_grad()
+            value = torch.nn.functional.cross_entropy(theirs(x), y)
+            value.backward()
+            optimizer.step()
+            want.append(float(value))
+            if steps is not None:
+                steps.step()
+        own = make(groups(module))
+        h = hr.fit(module, hr.data(x, y, shuffle=False), batch=16, epochs=6, verbose=False, optimizer=own, micro_batches=parts,
+                   schedule=schedule(own) if schedule else None, **{"budget": BUDGET, **options})
+        np.testing.assert_allclose(h.losses, want, rtol=1e-5)
+        for (name, a), b in zip(module.named_parameters(), theirs.parameters()):
+            torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5, msg=name)
+        self.assertTrue(all(p.requires_grad for p in module.parameters()))
+
+    def test_rates_and_decays_of_groups(self) -> None:
+        for groups in (plain_and_decayed, body_and_head, head):
+            for parts in (1, 4):
+                self.compare(groups, lambda g: torch.optim.AdamW(g, lr=0.01, weight_decay=0.05), parts=parts)
+            self.compare(groups, lambda g: torch.optim.SGD(g, lr=0.1, momentum=0.9, weight_decay=0.05))
+
+    def test_schedulers(self) -> None:
+        s = torch.optim.lr_scheduler
+        for schedule in (lambda o: s.LambdaLR(o, lambda i: i / 3 if i < 3 else 1 - i / 9), lambda o: s.CosineAnnealingLR(o, 6),
+                         lambda o: s.OneCycleLR(o, 0.1, total_steps=7, cycle_momentum=False),
+                         lambda o: s.SequentialLR(o, [s.LinearLR(o, 0.1, total_iters=2), s.ExponentialLR(o, 0.5)], [2])):
+            self.compare(plain_and_decayed, lambda g: torch.optim.AdamW(g, lr=0.01), schedule)
+        self.compare(body_and_head, lambda g: torch.optim.SGD(g, lr=0.1), lambda o: s.StepLR(o, 2), schedule_by="epoch")
+        self.compare(body_and_head, lambda g: torch.optim.SGD(g, lr=0.1), lambda o: s.StepLR(o, 2), process="own", budget="300MiB")
+
+    def test_what_cannot_be_read_is_refused(self) -> None:
+        module, s = torch.nn.Linear(2, 2), torch.optim.lr_scheduler
+        x, y = np.zeros((4, 2), "float32"), np.zeros(4, "int64")
+
+        def refuse(words: str, optimizer, schedule=None) -> None:
+            with self.assertRaisesRegex(hr.Error, words):
+                hr.fit(module, (x, y), batch=4, steps=2, budget=BUDGET, verbose=False, optimizer=optimizer, schedule=schedule)
+
+        groups = [{"params": [module.weight], "momentum": 0.9}, {"params": [module.bias]}]
+        refuse("differ in momentum", torch.optim.SGD(groups, lr=0.1))
+        refuse("not the module's", torch.optim.SGD(torch.nn.Linear(2, 2).parameters(), lr=0.1))
+        both = torch.optim.SGD([{"params": [module.weight]}, {"params": [module.bias]}], lr=0.1)
+        refuse("different factors", both, s.LambdaLR(both, [lambda i: 1.0, lambda i: 1 / (i + 1)]))
+        one = torch.optim.SGD(module.parameters(), lr=0.1, momentum=0.9)
+        refuse("moves the momentum", one, s.OneCycleLR(one, 0.1, total_steps=4))
+        refuse('schedule="plateau"', one, s.ReduceLROnPlateau(one))
+        zero = torch.optim.SGD(module.parameters(), lr=0.1)
+        s.LambdaLR(zero, lambda i: float(i))
+        refuse("needs schedule=", zero)
+
+    def test_a_function_of_the_step(self) -> None:
+        seen = []
+        module = torch.nn.Linear(2, 2)
+        before = module.weight.clone()
+        hr.fit(module, (np.ones((4, 2), "float32"), np.zeros(4, "int64")), batch=4, steps=3, budget=BUDGET, verbose=False, optimizer="sgd",
+               schedule=lambda step: seen.append(step) or 0.0)
+        self.assertEqual(seen, [0, 1, 2])
+        torch.testing.assert_close(module.weight, before, rtol=0, atol=0)
+
+
 class Read(unittest.TestCase):
     def test_optimizers(self) -> None:
         p = [torch.nn.Parameter(torch.zeros(2))]

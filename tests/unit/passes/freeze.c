@@ -189,3 +189,37 @@ TEST(layer_rates, a_factor_for_all_is_another_rate_for_every_optimizer) {
         }
     }
 }
+
+/* Factors of the decay: 0 for all is a training without, 2 for all one with twice as much, to the bit, with and without parts. */
+TEST(layer_rates, a_factor_of_the_decay_is_another_decay_for_every_optimizer) {
+    static const char *const text[][3] = {
+        {"optimizer=sgd,rate=0.1,decay=0.125", "optimizer=sgd,rate=0.1,decay=0.25",
+         "optimizer=sgd,rate=0.1,decay=0"},
+        {"optimizer=adamw,rate=0.01,decay=0.125", "optimizer=adamw,rate=0.01,decay=0.25",
+         "optimizer=adamw,rate=0.01,decay=0"},
+        {"optimizer=rmsprop,rate=0.01,decay=0.125", "optimizer=rmsprop,rate=0.01,decay=0.25",
+         "optimizer=rmsprop,rate=0.01,decay=0"}};
+    for (size_t k = 0; k < 3; k++) {
+        for (int64_t part = 0; part <= 4; part += 4) {
+            const weights more = trained("layer-rates:decays=*=2", text[k][0], 5, part);
+            const weights less = trained("layer-rates:rates=*=1,decays=*=0", text[k][0], 5, part);
+            const weights twice = trained(NULL, text[k][1], 5, part);
+            const weights none = trained(NULL, text[k][2], 5, part);
+            CHECK(!memcmp(&more, &twice, sizeof more));
+            CHECK(!memcmp(&less, &none, sizeof less));
+        }
+    }
+}
+
+TEST(layer_rates, a_layer_without_decay_is_alone_in_that) {
+    static const char *const with = "optimizer=sgd,momentum=0,rate=0.125,decay=0.5";
+    const weights plain = trained(NULL, with, 1, 0);
+    const weights none = trained(NULL, "optimizer=sgd,momentum=0,rate=0.125,decay=0", 1, 0);
+    const weights some = trained("layer-rates:decays=b=0", with, 1, 0);
+    CHECK(!memcmp(plain.a, some.a, sizeof plain.a));
+    CHECK(!memcmp(plain.head, some.head, sizeof plain.head));
+    CHECK(!memcmp(none.b, some.b, sizeof none.b));
+    CHECK(memcmp(plain.b, some.b, sizeof plain.b) != 0);
+    check_refused("layer-rates:decays=c=2", "no layer matches c");
+    check_refused("layer-rates:decays=a=-1", "is not from 0 to 1e6");
+}
