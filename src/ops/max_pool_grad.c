@@ -107,6 +107,10 @@ static void max_pool_grad_cost(const hri_sig *s, hri_cost *cost) {
 static const hri_case max_pool_grad_cases[] = {
     {"resnet's", "f32[2,5,6,19] u8[2,5,6,19]", "kernel=3,stride=2,pad=1,height=9,width=11",
      .ids = 9, .batched = 3},
+    {"resnet's in packs", "bf16[2,4,5,64] u8[2,4,5,64]",
+     "kernel=3,stride=2,pad=1,height=8,width=10", .ids = 9},
+    {"resnet's, padded by 0", "f32[2,4,5,8] u8[2,4,5,8]", "kernel=3,stride=2,height=9,width=11",
+     .ids = 9},
     {"rectangle", "f32[1,8,4,3] u8[1,8,4,3]", "kernel=2x3,stride=1x2,pad=1x0,height=7,width=9",
      .ids = 6},
     {"wide", "f32[1,2,2,300] u8[1,2,2,300]", "kernel=2,height=5,width=4", .ids = 4},

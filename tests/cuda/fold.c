@@ -38,6 +38,18 @@ static hri_gpu_conv conv_of(const problem *p) {
                           .groups = 1};
 }
 
+/* Small integers: exact sums. */
+static void put_numbers(unsigned char *to, hr_type type, int64_t count, uint64_t *state) {
+    for (int64_t i = 0; i < count; i++) {
+        const float v = (float)(int)(test_random(state) % 3) - 1.0f;
+        if (type == HR_TYPE_F32) {
+            ((float *)(void *)to)[i] = v;
+        } else {
+            ((hri_bf16 *)(void *)to)[i] = hri_to_bf16(v);
+        }
+    }
+}
+
 static void compare(bench *b, const problem *p) {
     static unsigned char bytes[ALL];
     const hri_gpu_conv x = conv_of(p);
@@ -47,11 +59,8 @@ static void compare(bench *b, const problem *p) {
     const hr_addr base = b->block.addr;
     const int64_t images = x.n * x.h * x.w * x.c, results = x.n * x.p * x.q * x.o;
     memset(bytes, 0xff, sizeof bytes);
-    for (int64_t i = 0; i < images + x.kh * x.kw * x.c * x.o;
-         i++) { /* small integers: exact sums */
-        const int64_t to = i < images ? X / 2 + i : W / 2 + i - images;
-        ((hri_bf16 *)bytes)[to] = hri_to_bf16((float)(int)(test_random(&state) % 3) - 1.0f);
-    }
+    put_numbers(bytes + X, p->type, images, &state);
+    put_numbers(bytes + W, p->type, x.kh * x.kw * x.c * x.o, &state);
     CHECK(hri_gpu_folds(&x, &y));
     CHECK_LE(hri_gpu_fold_bytes(&y), (uint64_t)(ALL - WORK) / 2);
     bench_put(b, bytes, ALL);
@@ -61,7 +70,7 @@ static void compare(bench *b, const problem *p) {
     CHECK_OK(hri_gpu_own_conv(b->gpu, &y, at[0], at[1], base + TWO, base + WORK + used,
                               ALL - WORK - used));
     bench_get(b, bytes, ALL);
-    CHECK(!memcmp(bytes + ONE, bytes + TWO, (size_t)results * 2));
+    CHECK(!memcmp(bytes + ONE, bytes + TWO, (size_t)results * hr_type_bytes(p->type)));
     CHECK(results > 0);
 }
 
@@ -73,6 +82,8 @@ TEST_TIMEOUT(fold, gives_the_sums_of_the_convolution, 300) {
         {HR_TYPE_BF16, 2, 13, 10, 3, 64, 7, 9, 2, 3}, /* as TensorFlow's "same" */
         {HR_TYPE_BF16, 1, 1, 3, 4, 64, 7, 8, 7, 6},   /* windows of padding alone */
         {HR_TYPE_BF16, 1, 10, 9, 4, 128, 8, 7, 5, 0},
+        {HR_TYPE_F32, 1, 17, 20, 3, 64, 7, 7, 3, 3},
+        {HR_TYPE_F32, 1, 10, 9, 4, 64, 8, 7, 5, 0},
     };
     bench b;
     bench_open(&b);
@@ -98,6 +109,8 @@ TEST(fold, is_for_few_channels_and_stride_2) {
     other = x, other.kind = HRI_GPU_CONV_WEIGHT;
     CHECK(!hri_gpu_folds(&other, &y));
     other = x, other.type = HR_TYPE_F32;
+    CHECK(hri_gpu_folds(&other, &y) && y.c == 12);
+    other = x, other.type = HR_TYPE_F16;
     CHECK(!hri_gpu_folds(&other, &y));
     other = x, other.dilation_h = 2;
     CHECK(!hri_gpu_folds(&other, &y));

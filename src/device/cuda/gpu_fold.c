@@ -18,7 +18,7 @@ static uint64_t weights_bytes(const hri_gpu_conv *y) {
 
 /* Where it was seen to be faster, and nowhere else. */
 static int is_worth_it(const hri_gpu_conv *x) {
-    return x->kind == HRI_GPU_CONV_FORWARD && x->type == HR_TYPE_BF16 && x->c >= LEAST &&
+    return x->kind == HRI_GPU_CONV_FORWARD && x->type != HR_TYPE_F16 && x->c >= LEAST &&
            x->c <= MOST && x->kh >= WINDOW && x->kw >= WINDOW && x->o % 64 == 0;
 }
 
@@ -27,10 +27,11 @@ int hri_gpu_folds(const hri_gpu_conv *x, hri_gpu_conv *out) {
         x->dilation_w != 1 || x->groups != 1 || x->n * x->p * x->q * x->o == 0) {
         return 0;
     }
+    const int64_t pack = 16 / (int64_t)hr_type_bytes(x->type);
     hri_gpu_conv y = *x;
     y.kh = (x->kh + 1) / 2, y.kw = (x->kw + 1) / 2;
     y.h = x->p + y.kh - 1, y.w = x->q + y.kw - 1;
-    y.c = (4 * x->c + 7) / 8 * 8; /* 16 bytes */
+    y.c = (4 * x->c + pack - 1) / pack * pack;
     y.stride_h = y.stride_w = 1;
     y.pad_top = y.pad_left = y.pad_bottom = y.pad_right = 0;
     *out = y;
@@ -54,7 +55,8 @@ hr_status hri_gpu_fold(hri_gpu *gpu, const hri_gpu_conv *x, const hri_gpu_conv *
                                .threads = THREADS};
     const hri_gpu_grid small = {.x = (uint32_t)((count + THREADS - 1) / THREADS),
                                 .threads = THREADS};
-    snprintf(defines, sizeof defines, "-DHR_T=hr_bf16 -DC=%d -DC2=%d", (int)x->c, (int)y->c);
+    snprintf(defines, sizeof defines, "-DHR_T=%s -DC=%d -DC2=%d",
+             x->type == HR_TYPE_F32 ? "float" : "hr_bf16", (int)x->c, (int)y->c);
     const hr_status status =
         hri_gpu_launch(gpu, &hri_cu_fold, defines, "fold_image", &grid,
                        HRI_GPU_ARGS(&image, &out[0], &pixels, &h, &w, &h2, &w2, &top, &left));

@@ -201,6 +201,59 @@ HR_INLINE void pool_grad(const ELEM *dy, const hr_u8 *index, ELEM *dx, const poo
     }
     hr_store_pack<ELEM, PACK>(dx + at_of(blockIdx.x, p.w, o.j, p.channels, o.c), sum);
 }
+#if KH == 3 && KW == 3 && SH == 2 && SW == 2
+// Windows of 3 x 3 at every second place, padded by 1: the four places (2 i, 2 j) to (2 i + 1, 2 j + 1) are those of four outputs at
+// most, which are read once for all of them.  blockIdx.x = n * OH + i.  The order of every sum is that of pool_grad.
+struct shares {
+    hr_pack<ELEM, PACK> dy;
+    hr_pack<hr_u8, PACK> codes;
+};
+HR_INLINE float share_of(const shares &s, int k, int code) {
+    return s.codes.at[k] == code ? hr_load(s.dy.at[k]) : 0.0f;
+}
+HR_KERNEL __launch_bounds__(THREADS)
+    max_pool_grad_four(const ELEM *dy, const hr_u8 *index, ELEM *dx, pool p) {
+    const hr_i32 n = (hr_i32)(blockIdx.x / p.oh), i = (hr_i32)(blockIdx.x % p.oh);
+    place o;
+    if (!find_place(p, p.ow, &o)) {
+        return;
+    }
+    shares in[4];
+    float sum[4][PACK];
+    const hr_i64 from = at_of(blockIdx.x, p.ow, o.j, p.channels, o.c);
+#pragma unroll
+    for (int a = 0; a < 4; a++) {
+        const hr_i64 at = from + ((hr_i64)(a / 2) * p.ow + a % 2) * p.channels;
+        if (i + a / 2 < p.oh && o.j + a % 2 < p.ow) {
+            in[a].dy = *(const hr_pack<ELEM, PACK> *)(dy + at);
+            in[a].codes = *(const hr_pack<hr_u8, PACK> *)(index + at);
+        } else {
+#pragma unroll
+            for (int k = 0; k < PACK; k++) {
+                hr_store(&in[a].dy.at[k], 0.0f);
+                in[a].codes.at[k] = 255;
+            }
+        }
+    }
+#pragma unroll
+    for (int k = 0; k < PACK; k++) {
+        sum[0][k] = 0.0f + share_of(in[0], k, 4);
+        sum[1][k] = 0.0f + share_of(in[0], k, 5) + share_of(in[1], k, 3);
+        sum[2][k] = 0.0f + share_of(in[0], k, 7) + share_of(in[2], k, 1);
+        sum[3][k] = 0.0f + share_of(in[0], k, 8) + share_of(in[1], k, 6) + share_of(in[2], k, 2) +
+                    share_of(in[3], k, 0);
+    }
+#pragma unroll
+    for (int a = 0; a < 4; a++) {
+        const hr_i32 h = 2 * i + a / 2, w = 2 * o.j + a % 2;
+        if (h < p.h && w < p.w) {
+            hr_store_pack<ELEM, PACK>(dx + at_of((hr_i64)n * p.h + h, p.w, w, p.channels, o.c),
+                                      sum[a]);
+        }
+    }
+}
+#endif
+
 HR_KERNEL __launch_bounds__(THREADS)
     max_pool_grad(const ELEM *dy, const hr_u8 *index, ELEM *dx, pool p) {
     pool_grad<true>(dy, index, dx, p);
