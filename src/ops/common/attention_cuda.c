@@ -25,7 +25,14 @@ HRI_CU(attention_hopper_grad);
 HRI_CU(attention_flags);
 HRI_CU(attention_blind);
 
-enum { THREADS = 128, WARPS = 4, DEPTH_MOST = 128, PLAIN_DEPTH_MOST = 2048, FLAG_TILE = 32 };
+enum {
+    THREADS = 128,
+    WARPS = 4,
+    DEPTH_MOST = 128,
+    PLAIN_DEPTH_MOST = 2048,
+    FLAG_TILE = 32,
+    WORDS_ALIGN = 256
+};
 
 /* Finite numbers of a mask count as no less over the scale, so that a query that sees none but those weighs them. */
 static const float LOW = -1e30f;
@@ -48,7 +55,7 @@ typedef struct extra {
 } extra;
 
 /* How attention_hopper.cu gets its mask. */
-enum { NO_MASK, ONE_ROW, WHOLE_ROWS, ANY_ROWS };
+enum { NO_MASK, ONE_ROW, WHOLE_ROWS, ANY_ROWS, BITS };
 
 /* Of attention_blind.cu. */
 typedef struct blind {
@@ -126,6 +133,7 @@ static void cut_plain(cut *c, const hri_attention *a, int backward) {
 static int mask_kind(const hri_attention *a, hr_addr mask) {
     const hri_attention_extra *x = &a->extra;
     return !mask                                                                        ? NO_MASK
+           : x->mask_type == HR_TYPE_U8                                                 ? BITS
            : !x->mask_row                                                               ? ONE_ROW
            : mask % 16 == 0 && a->keys * (int64_t)hr_type_bytes(x->mask_type) % 16 == 0 ? WHOLE_ROWS
                                                                                         : ANY_ROWS;
@@ -168,8 +176,8 @@ static hr_status cut_hopper(cut *c, const hri_attention *a, int back, hr_addr ma
     snprintf(
         c->defines, sizeof c->defines,
         "-DELEM=%s -DMELEM=%s -DDP=%d -DCAUSAL=%d -DBACKWARD=%d -DWGS=%d -DBLOCKS=%d -DMASK=%d",
-        hri_gpu_type(a->type), hri_gpu_type(mask ? a->extra.mask_type : a->type), dp,
-        a->causal != 0, back, groups, blocks, kind);
+        hri_gpu_type(a->type), hri_gpu_type(mask && kind != BITS ? a->extra.mask_type : a->type),
+        dp, a->causal != 0, back, groups, blocks, kind);
     return HR_OK;
 }
 
@@ -290,6 +298,17 @@ static int64_t flag_count(const hri_attention *a) {
            hri_gpu_up(a->keys, FLAG_TILE);
 }
 
+/* A mask of bytes, which backward takes as words of bits in both directions. */
+static int of_bits(const hri_attention *a) {
+    return has_mask(a) && a->extra.mask_type == HR_TYPE_U8;
+}
+
+static uint64_t look_bytes(const hri_attention *a) {
+    return of_bits(a) ? WORDS_ALIGN + hri_attention_words_bytes(a, 0, 0) +
+                            hri_attention_words_bytes(a, 0, 1)
+                      : (uint64_t)flag_count(a);
+}
+
 /* What cuDNN is not asked for: it has draws of its own for dropout, and attention_masked alone knows a negative scale's mask.  On
  * Hopper, backward and up to 64 deep, ours are faster with masks, but for rows of f32. */
 static int own_alone(const hri_attention *a, hri_gpu *gpu, int back) {
@@ -300,7 +319,7 @@ static int own_alone(const hri_attention *a, hri_gpu *gpu, int back) {
 
 uint64_t hri_attention_cuda_workspace(const hri_attention *a, hri_gpu *gpu, int backward) {
     const hri_gpu_attention x = described(a, backward);
-    const uint64_t own = delta_bytes(a, backward) + (uint64_t)flag_count(a);
+    const uint64_t own = delta_bytes(a, backward) + look_bytes(a);
     char key[128];
     uint64_t library = 0;
     if (own_alone(a, gpu, backward)) {
@@ -373,6 +392,37 @@ static hr_status look_at_mask(const hri_attention *a, const hri_gpu_call *c, int
                           HRI_GPU_ARGS(&mask, &flags, &count, &rows, &keys));
 }
 
+/* What a kernel of the backward pass has of a mask. */
+typedef struct look {
+    hr_addr mask, flags;
+    extra extra;
+} look;
+
+/* Of a mask of bytes: words for the gradients of queries (0) and of keys (1). */
+static hr_status look_at_bits(const hri_attention *a, const hri_gpu_call *c, hr_addr mask,
+                              look out[2]) {
+    hr_addr at = (c->workspace + delta_bytes(a, 1) + WORDS_ALIGN - 1) / WORDS_ALIGN * WORDS_ALIGN;
+    hr_status status = HR_OK;
+    for (int turned = 0; turned < 2 && status == HR_OK; turned++) {
+        hri_attention_words w;
+        status = hri_attention_words_make(a, c, mask, at, 0, turned, &w);
+        at += hri_attention_words_bytes(a, 0, turned);
+        out[turned].mask = w.words;
+        out[turned].flags = w.seen;
+        out[turned].extra.flag_batch = w.batch;
+        out[turned].extra.flag_head = w.head;
+        out[turned].extra.mask_row = w.row;
+        out[turned].extra.flag_row = w.column;
+    }
+    return status;
+}
+
+int hri_attention_grad_takes_bytes(const hri_attention *a, hri_gpu *gpu) {
+    cut c = {0};
+    return of_bits(a) && a->depth <= 64 && on_hopper(a, gpu) &&
+           cut_hopper(&c, a, 1, 1, hri_gpu_warpgroup_shared(gpu)) == HR_OK;
+}
+
 static hr_status forward(const hri_attention *a, const hri_gpu_call *c,
                          const hri_gpu_attention_at *at, hr_addr mask) {
     cut k;
@@ -404,8 +454,12 @@ static hr_status backward(const hri_attention *a, const hri_gpu_call *c,
     const int64_t heads = a->batch * a->heads;
     int64_t rows = heads * a->queries;
     hr_status status = cut_init(&k, a, c->gpu, 1, mask);
-    if (status == HR_OK) {
+    if (status == HR_OK && !of_bits(a)) {
         status = look_at_mask(a, c, 1, mask, &flags);
+    }
+    look l[2] = {{mask, flags, k.extra}, {mask, flags, k.extra}};
+    if (status == HR_OK && of_bits(a)) {
+        status = look_at_bits(a, c, mask, l);
     }
     if (status != HR_OK) {
         return status;
@@ -425,12 +479,12 @@ static hr_status backward(const hri_attention *a, const hri_gpu_call *c,
     if (status == HR_OK && a->queries > 0) {
         status = hri_gpu_launch(c->gpu, k.source, k.defines, "attention_grad_queries", &queries,
                                 HRI_GPU_ARGS(&q, &key, &v, &dout, &lse, &delta, &dq, &k.shape,
-                                             &mask, &flags, &control, &k.extra));
+                                             &l[0].mask, &l[0].flags, &control, &l[0].extra));
     }
     if (status == HR_OK && a->keys > 0) {
         status = hri_gpu_launch(c->gpu, k.source, k.defines, "attention_grad_keys", &keys,
                                 HRI_GPU_ARGS(&q, &key, &v, &dout, &lse, &delta, &dk, &dv, &k.shape,
-                                             &mask, &flags, &control, &k.extra));
+                                             &l[1].mask, &l[1].flags, &control, &l[1].extra));
     }
     return status;
 }

@@ -1,8 +1,8 @@
 /* Attention on a GPU with a mask of bytes: 0 hides a key, all else shows it.
  *
  * The bytes become numbers of q's type in front of the work space (src/ops/cuda/attention_shown.cu), and attention is then what it is
- * with a mask of numbers (attention_cuda.c): what is hidden whole is skipped there, and what is shown whole is not read again.  Masks of
- * keys go another way where a library takes lengths (attention_keys.c). */
+ * with a mask of numbers (attention_cuda.c): what is hidden whole is skipped there, and what is shown whole is not read again.  Forward a
+ * Hopper takes bits (attention_bits.c), and masks of keys go another way where a library takes lengths (attention_keys.c). */
 #include "ops/common/attention.h"
 #include "ops/common/gpu.h"
 
@@ -55,9 +55,13 @@ uint64_t hri_attention_masked_cuda_workspace(const hri_attention *a, hri_gpu *gp
     if (!of_bytes(a)) {
         return hri_attention_cuda_workspace(a, gpu, backward);
     }
-    const uint64_t keys = hri_attention_keys_workspace(a, gpu, backward);
-    if (keys > 0) {
-        return keys;
+    const uint64_t bits = backward ? 0 : hri_attention_bits_workspace(a, gpu);
+    const uint64_t keys = bits > 0 ? 0 : hri_attention_keys_workspace(a, gpu, backward);
+    if (bits + keys > 0) {
+        return bits + keys;
+    }
+    if (backward && hri_attention_grad_takes_bytes(a, gpu)) {
+        return hri_attention_cuda_workspace(a, gpu, 1);
     }
     const hri_attention b = with_numbers(a);
     return numbers_bytes(a) + hri_attention_cuda_workspace(&b, gpu, backward);
@@ -68,9 +72,12 @@ hr_status hri_attention_masked_cuda(const hri_attention *a, const hri_gpu_call *
     if (!of_bytes(a)) {
         return hri_attention_cuda(a, c, in, o, lse, mask);
     }
+    const hri_gpu_attention_at at = {
+        .q = in[0], .k = in[1], .v = in[2], .o = o, .stats = lse, .mask = mask};
+    if (hri_attention_bits_workspace(a, c->gpu) > 0) {
+        return hri_attention_bits_run(a, c, &at);
+    }
     if (hri_attention_keys_workspace(a, c->gpu, 0) > 0) {
-        const hri_gpu_attention_at at = {
-            .q = in[0], .k = in[1], .v = in[2], .o = o, .stats = lse, .mask = mask};
         return hri_attention_keys_run(a, c, &at, 0);
     }
     const hri_attention b = with_numbers(a);
@@ -97,6 +104,9 @@ hr_status hri_attention_masked_grad_cuda(const hri_attention *a, const hri_gpu_c
                                          .dv = out[2],
                                          .mask = mask};
         return hri_attention_keys_run(a, c, &at, 1);
+    }
+    if (hri_attention_grad_takes_bytes(a, c->gpu)) {
+        return hri_attention_grad_cuda(a, c, in, o, lse, dout, out, mask);
     }
     const hri_attention b = with_numbers(a);
     hri_gpu_call rest;

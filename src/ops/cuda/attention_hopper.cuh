@@ -8,7 +8,7 @@
 // has keys as rows.  What a mask does to each step is read once from the flags (attention_flags.cu) to shared memory.
 //
 // Defines: ELEM; MELEM; DP, the depth, 64 or 128; CAUSAL; BACKWARD; WGS, warpgroups of a block; BLOCKS of a multiprocessor; MASK: 0 none,
-// 1 one row for all queries, 2 rows of whole 16 bytes, 3 any rows.
+// 1 one row for all queries, 2 rows of whole 16 bytes, 3 any rows, 4 words of bits (attention_words.cu).
 #ifndef ELEM
 #define ELEM     hr_bf16
 #define MELEM    hr_bf16
@@ -282,6 +282,8 @@ HR_INLINE void put_rows(ELEM *to, hr_i64 stride, hr_i64 first, hr_i64 end, hr_i3
 struct head_mask {
     const MELEM *at;
     const hr_u8 *flags;
+    const hr_u32
+        *bits; // those of this warp's first rows, where MASK is 4; row and flag_row are tiles then
     hr_i64 row, flag_row, queries, keys;
     float over; // 1 / scale: scores are scaled later
 
@@ -289,11 +291,25 @@ struct head_mask {
                         hr_i64 b, hr_i64 h) {
         at = mask + b * e.mask_batch + h * e.mask_head;
         flags = all + b * e.flag_batch + h * e.flag_head;
+        bits = (const hr_u32 *)mask + (b * e.flag_batch + h * e.flag_head) * 32;
         row = e.mask_row;
         flag_row = e.flag_row;
         queries = a.queries;
         keys = a.keys;
         over = 1.0f / a.scale;
+    }
+    // What 16 rows by 64 columns of bits are to 64 rows, and the word of this thread.
+    HR_INLINE hr_u32 of_bits(hr_i64 r0, hr_i64 c0, hr_i64 rows) const {
+        hr_u32 all = 0;
+        for (hr_i64 i = r0 / 16; i < r0 / 16 + 4 && i * 16 < rows; i++) {
+            all |= flags[i * row + c0 / 64 * flag_row];
+        }
+        return all;
+    }
+    HR_INLINE hr_u32 word(hr_i64 r0, hr_i64 c0, hr_i64 rows) const {
+        const hr_i64 own = r0 / 16 + threadIdx.x / 32, last = (rows - 1) / 16;
+        return bits[((own < last ? own : last) * row + c0 / 64 * flag_row) * 32 +
+                    (threadIdx.x & 31)];
     }
     // SEEN, ADDS and HIDES of 64 queries and 64 keys.
     HR_INLINE hr_u32 of(hr_i64 q0, hr_i64 k0) const {
@@ -419,10 +435,18 @@ HR_INLINE void add_mask(float (&s)[8][4], const head_mask &m, const char *tile, 
         }
     }
 }
+HR_INLINE void hide(float (&s)[8][4], hr_u32 word) {
+#pragma unroll
+    for (int i = 0; i < 32; i++) {
+        s[i / 4][i % 4] = word & 1u << i ? s[i / 4][i % 4] : none();
+    }
+}
 template <bool TURNED>
 HR_INLINE void masked(float (&s)[8][4], hr_u32 flag, const head_mask &m, const char *tile,
                       hr_i64 r0, hr_i64 c0) {
-    if (MASK && (flag & HIDES)) {
+    if (MASK == 4) {
+        // words were asked for before the products
+    } else if (MASK && (flag & HIDES)) {
         add_mask<TURNED, true>(s, m, tile, r0, c0);
     } else if (MASK && (flag & ADDS)) {
         add_mask<TURNED, false>(s, m, tile, r0, c0);

@@ -4,7 +4,7 @@
 // The probability of a score.  None is over 1 but by rounding, which may be as large as a mask is: it stays a number.
 HR_INLINE float weight(float s, float scale, float shift) {
     const float x = fmaf(s, scale, -shift);
-    return hr_exp2(MASK ? fminf(x, 14.0f) : x);
+    return hr_exp2(MASK && MASK != 4 ? fminf(x, 14.0f) : x);
 }
 
 // dq of a block's queries, over the keys they see.
@@ -33,7 +33,10 @@ HR_KERNEL __launch_bounds__(THREADS, BLOCKS)
         for (int j = threadIdx.x; j < steps; j += THREADS) {
             hr_u32 word = 0;
             for (int w = 0; w < WGS; w++) {
-                word |= m.of(q0 + w * 64, (hr_i64)j * TILE) << (w * 8);
+                const hr_i64 first = q0 + w * 64;
+                word |= (MASK == 4 ? m.of_bits(first, (hr_i64)j * TILE, a.queries)
+                                   : m.of(first, (hr_i64)j * TILE))
+                        << (w * 8);
             }
             words[j] = word;
         }
@@ -72,6 +75,9 @@ HR_KERNEL __launch_bounds__(THREADS, BLOCKS)
         float s[8][4], dp[8][4];
         hr_u32 f[4][4];
         fetch_keys(later, after == STAGES - 1 ? 0 : after + 1);
+        const hr_u32 flag = flag_of(words, j);
+        const hr_u32 word =
+            MASK == 4 && (flag & HIDES) ? m.word(q0, (hr_i64)j * TILE, a.queries) : ~0u;
         products_begin();
         times(s, qs, stage);
         products_end();
@@ -79,7 +85,10 @@ HR_KERNEL __launch_bounds__(THREADS, BLOCKS)
         products_end();
         products_wait<1>();
         pinned(s);
-        masked<false>(s, flag_of(words, j), m, stage + 2 * SIDE, q0, (hr_i64)j * TILE);
+        masked<false>(s, flag, m, stage + 2 * SIDE, q0, (hr_i64)j * TILE);
+        if (MASK == 4 && (flag & HIDES)) {
+            hide(s, word);
+        }
         const int ahead = (int)(q0 - (hr_i64)j * TILE) + row; // the last key it sees
         const bool edge = CAUSAL && (int)(q0 - (hr_i64)j * TILE) < TILE - 1 + OWN;
 #pragma unroll
@@ -143,7 +152,10 @@ HR_KERNEL __launch_bounds__(THREADS, BLOCKS > 2 ? 2 : BLOCKS)
             hr_u32 word = 0;
             m.init(mask, flags, e, a, b, h * a.group + n / each);
             for (int w = 0; w < WGS; w++) {
-                word |= m.of((hr_i64)(begin + n % each) * TILE, k0 + w * 64) << (w * 8);
+                const hr_i64 first = (hr_i64)(begin + n % each) * TILE;
+                word |=
+                    (MASK == 4 ? m.of_bits(k0 + w * 64, first, a.keys) : m.of(first, k0 + w * 64))
+                    << (w * 8);
             }
             words[n] = word;
         }
@@ -189,6 +201,11 @@ HR_KERNEL __launch_bounds__(THREADS, BLOCKS > 2 ? 2 : BLOCKS)
         float s[8][4], dp[8][4];
         hr_u32 f[4][4], g[4][4];
         fetch_queries(later, after == STAGES - 1 ? 0 : after + 1);
+        if (MASK) {
+            m.init(mask, flags, e, a, b, h * a.group + n / each);
+        }
+        const hr_u32 flag = flag_of(words, n);
+        const hr_u32 word = MASK == 4 && (flag & HIDES) ? m.word(k0, q0, a.keys) : ~0u;
         products_begin();
         times(s, ks, stage);
         products_end();
@@ -196,10 +213,10 @@ HR_KERNEL __launch_bounds__(THREADS, BLOCKS > 2 ? 2 : BLOCKS)
         products_end();
         products_wait<1>();
         pinned(s);
-        if (MASK) {
-            m.init(mask, flags, e, a, b, h * a.group + n / each);
+        masked<true>(s, flag, m, stage + 2 * SIDE, k0, q0);
+        if (MASK == 4 && (flag & HIDES)) {
+            hide(s, word);
         }
-        masked<true>(s, flag_of(words, n), m, stage + 2 * SIDE, k0, q0);
         const int behind = (int)(k0 - q0) + row; // the first query that sees it
         const bool edge = CAUSAL && (int)(k0 - q0) + OWN > 1;
 #pragma unroll
