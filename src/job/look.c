@@ -69,8 +69,8 @@ static hr_status fill_input(hri_train_job *j, const hri_source *s) {
     const hr_shape *shape = &m->shape;
     char dims[96] = "", classes[40] = "";
     size_t used = 0;
-    int known = (shape->rank == 1 || shape->rank == 3) &&
-                (hr_type_is_real(m->type) || m->type == HR_TYPE_U8);
+    int known =
+        shape->rank >= 1 && shape->rank <= 3 && (hr_type_is_real(m->type) || m->type == HR_TYPE_U8);
     for (int d = 0; known && d < shape->rank; d++) {
         known = shape->dim[d] > 0;
         used += (size_t)snprintf(dims + used, sizeof dims - used, "%s%lld", d ? "x" : "",
@@ -370,9 +370,6 @@ hr_status hri_train_look(hri_train_job *j, hr_ctx *ctx, const hr_job_options *op
     status = j->o.pipeline ? hri_source_look_at(j->o.pipeline, &j->want, &j->source, &why)
                            : hri_source_look(j->o.data, &j->want, &j->source, &why);
     if (status == HR_OK) {
-        status = hri_source_check_labels(&j->source, &j->want, &why);
-    }
-    if (status == HR_OK) {
         status = choose_loss(j, &why);
     }
     if (status == HR_OK) {
@@ -386,6 +383,10 @@ hr_status hri_train_look(hri_train_job *j, hr_ctx *ctx, const hr_job_options *op
     if (j->loss.kind || j->loss.weighted ||
         (j->o.model && strcmp(j->o.model, hri_text_get(&j->model_text)) != 0)) {
         status = look_at_model(j); /* with the data's own numbers, and its loss */
+    }
+    if (status == HR_OK) {
+        status = hri_source_check_labels(&j->source, &j->want, &why);
+        status = status == HR_OK ? HR_OK : hri_train_failed(j, status, &why);
     }
     j->train_count = j->source.count;
     j->all_labels_count = (!j->want.counts && !j->want.leaves_out) ||

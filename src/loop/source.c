@@ -190,6 +190,17 @@ hr_status hri_source_check_labels(const hri_source *s, const hri_model_input *wa
                                   hri_prose *why) {
     const int own_text = want->sample.type == HR_TYPE_I32 && /* its next token */
                          hr_shape_count(&want->sample.shape) == hr_shape_count(&want->label.shape);
+    if (s->label.name[0] && want->label_name[0] && s->label.meta.shape.rank == 0 &&
+        hr_shape_count(&want->label.shape) > 1) {
+        return hri_prose_set(
+            why, HR_E_SHAPE,
+            "%s has one label per sample, but the model expects %lld (one for each "
+            "step or pixel); %s",
+            s->text, (long long)hr_shape_count(&want->label.shape),
+            want->masks ? "masks come from masks:images=DIR,masks=DIR"
+                        : "a classifier has global_pool or flatten before its "
+                          "last layer");
+    }
     if (s->label.name[0] || !want->label_name[0] || own_text) {
         return HR_OK;
     }

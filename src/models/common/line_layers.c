@@ -11,14 +11,53 @@ static int rank_of(const hri_build *b, hr_value x) {
     return hr_graph_meta(b->g, x).shape.rank;
 }
 
+/* Which layer for sequences is like this one for images; 0: none. */
+static int is_of_1d(const hri_line_stage *s) {
+    const char *name = s->layer->name;
+    return !strcmp(name, "conv")       ? 1
+           : !strcmp(name, "max_pool") ? 2
+           : !strcmp(name, "avg_pool") ? 3
+                                       : 0;
+}
+
 /* 1 when x is (N, H, W, C); else the reason stands on the graph. */
 static int is_image(hri_build *b, const hri_line_stage *s, hr_value x) {
+    if (rank_of(b, x) == 3) {
+        hri_line_fail(b, s,
+                      "expected images (N, H, W, C), not sequences; an image needs its channels "
+                      "too: input(28x28x1)%s%s",
+                      is_of_1d(s) ? "; for sequences there is " : "",
+                      is_of_1d(s)
+                          ? (const char *[]){"conv1d", "max_pool1d", "avg_pool1d"}[is_of_1d(s) - 1]
+                          : "");
+        return 0;
+    }
     if (rank_of(b, x) != 4) {
         hri_line_fail(b, s, "expected images (N, H, W, C), not values with %d dimensions",
                       rank_of(b, x));
         return 0;
     }
     return 1;
+}
+
+/* 1 when x is (N, steps, width). */
+static int is_sequence(hri_build *b, const hri_line_stage *s, hr_value x) {
+    if (rank_of(b, x) != 3) {
+        hri_line_fail(b, s,
+                      "expected sequences (N, steps, width), such as those of input(64x3) or "
+                      "embedding");
+        return 0;
+    }
+    return 1;
+}
+
+/* A sequence as an image of one row, and back. */
+static hr_value as_row(hri_build *b, hr_value x) {
+    return hr_reshape(b->g, x, hr_shape_4(b->batch, 1, hri_dim(b, x, 1), hri_dim(b, x, 2)));
+}
+
+static hr_value as_sequence(hri_build *b, hr_value x) {
+    return hr_reshape(b->g, x, hr_shape_3(b->batch, hri_dim(b, x, 2), hri_dim(b, x, 3)));
 }
 
 static hr_value input(hri_build *b, const hri_line_stage *s, const char *name, hr_value x) {
@@ -42,43 +81,63 @@ static hr_init uniform(int64_t inputs) { /* torch's: within 1 / sqrt(inputs) */
     return hr_init_uniform(-bound, bound);
 }
 
-static hr_value convolve(hri_build *b, const char *name, hr_value x, int64_t out, int64_t kernel,
-                         int64_t stride, int64_t pad, int64_t dilation, int64_t groups) {
+/* Of an image, or of a sequence that lies as one row. */
+static hr_value convolve(hri_build *b, const char *name, hr_value x, bool sequence, int64_t out,
+                         int64_t kernel, int64_t stride, int64_t pad, int64_t dilation,
+                         int64_t groups) {
     hr_graph *g = b->g;
-    const int64_t in = hri_dim(b, x, 3) / groups;
+    const int64_t in = hri_dim(b, x, 3) / groups, rows = sequence ? 1 : kernel;
     pad = pad < 0 ? dilation * (kernel - 1) / 2 : pad;
     hr_graph_push(g, name);
-    const hr_value w = hr_graph_param(g, "weight", HR_TYPE_F32, hr_shape_4(kernel, kernel, in, out),
-                                      uniform(in * kernel * kernel));
+    const hr_value w = hr_graph_param(g, "weight", HR_TYPE_F32, hr_shape_4(rows, kernel, in, out),
+                                      uniform(in * rows * kernel));
     hr_graph_set_tags(g, w, &(hr_tags){.size = sizeof(hr_tags), .layout = HR_LAYOUT_CONV});
     const hr_value c =
-        hr_graph_param(g, "bias", HR_TYPE_F32, hr_shape_1(out), uniform(in * kernel * kernel));
+        hr_graph_param(g, "bias", HR_TYPE_F32, hr_shape_1(out), uniform(in * rows * kernel));
     hr_graph_set_tags(g, c, &(hr_tags){.size = sizeof(hr_tags), .decay = -1});
-    const hr_value y = hr_conv2d(g, x, w, c, (int)stride, (int)pad, (int)dilation, (int)groups);
+    const hr_value y =
+        sequence ? hri_nodef(g, "conv2d", (const hr_value[]){x, w, c}, 3,
+                             "stride=1x%d,pad=0x%d,dilation=1x%d,groups=%d", (int)stride, (int)pad,
+                             (int)dilation, (int)groups)
+                 : hr_conv2d(g, x, w, c, (int)stride, (int)pad, (int)dilation, (int)groups);
     hr_graph_pop(g);
     return y;
 }
 
-static hr_value conv(hri_build *b, const hri_line_stage *s, const char *name, hr_value x) {
-    const int64_t groups = (int64_t)s->arg[5], channels = hri_dim(b, x, 3);
-    if (!is_image(b, s, x)) {
-        return x;
-    }
+/* 1 when the channels can be split so. */
+static int splits(hri_build *b, const hri_line_stage *s, int64_t channels) {
+    const int64_t groups = (int64_t)s->arg[5];
     if (channels % groups) {
         hri_line_fail(b, s, "%lld channels cannot be split into %lld groups", (long long)channels,
                       (long long)groups);
+        return 0;
+    }
+    return 1;
+}
+
+static hr_value conv(hri_build *b, const hri_line_stage *s, const char *name, hr_value x) {
+    if (!is_image(b, s, x) || !splits(b, s, hri_dim(b, x, 3))) {
         return x;
     }
-    return convolve(b, name, x, (int64_t)s->arg[0], (int64_t)s->arg[1], (int64_t)s->arg[2],
-                    (int64_t)s->arg[3], (int64_t)s->arg[4], groups);
+    return convolve(b, name, x, false, (int64_t)s->arg[0], (int64_t)s->arg[1], (int64_t)s->arg[2],
+                    (int64_t)s->arg[3], (int64_t)s->arg[4], (int64_t)s->arg[5]);
+}
+
+static hr_value conv1d(hri_build *b, const hri_line_stage *s, const char *name, hr_value x) {
+    if (!is_sequence(b, s, x) || !splits(b, s, hri_dim(b, x, 2))) {
+        return x;
+    }
+    return as_sequence(b, convolve(b, name, as_row(b, x), true, (int64_t)s->arg[0],
+                                   (int64_t)s->arg[1], (int64_t)s->arg[2], (int64_t)s->arg[3],
+                                   (int64_t)s->arg[4], (int64_t)s->arg[5]));
 }
 
 static hr_value depthwise(hri_build *b, const hri_line_stage *s, const char *name, hr_value x) {
     const int64_t channels = hri_dim(b, x, 3);
-    return is_image(b, s, x)
-               ? convolve(b, name, x, channels, (int64_t)s->arg[0], (int64_t)s->arg[1],
-                          (int64_t)s->arg[2], (int64_t)s->arg[3], channels > 0 ? channels : 1)
-               : x;
+    return is_image(b, s, x) ? convolve(b, name, x, (int64_t)s->arg[0], channels,
+                                        (int64_t)s->arg[0], (int64_t)s->arg[1], (int64_t)s->arg[2],
+                                        (int64_t)s->arg[3], channels > 0 ? channels : 1)
+                             : x;
 }
 
 static hr_value dense(hri_build *b, const hri_line_stage *s, const char *name, hr_value x) {
@@ -135,8 +194,7 @@ enum { MOST_STEPS = 2048 }; /* each is several nodes */
 static hr_value recurrent(hri_build *b, const hri_line_stage *s, const char *name, hr_value x) {
     const hri_recurrent_layer layer = {
         .width = (int64_t)s->arg[0], .lstm = s->layer->name[0] == 'l', .both = s->arg[1] > 0};
-    if (rank_of(b, x) != 3) {
-        hri_line_fail(b, s, "expected sequences (N, steps, width), such as those of embedding");
+    if (!is_sequence(b, s, x)) {
         return x;
     }
     const int64_t steps = hri_dim(b, x, 1), width = layer.width;
@@ -206,6 +264,18 @@ static hr_value pool(hri_build *b, const hri_line_stage *s, const char *name, hr
                                       : hr_avg_pool(b->g, x, kernel, stride, (int)s->arg[2]);
 }
 
+static hr_value pool1d(hri_build *b, const hri_line_stage *s, const char *name, hr_value x) {
+    const int kernel = (int)s->arg[0], stride = s->arg[1] > 0 ? (int)s->arg[1] : kernel;
+    (void)name;
+    if (!is_sequence(b, s, x)) {
+        return x;
+    }
+    const hr_value row = as_row(b, x);
+    return as_sequence(b, hri_nodef(b->g, s->layer->name[0] == 'm' ? "max_pool" : "avg_pool", &row,
+                                    1, "kernel=1x%d,stride=1x%d,pad=0x%d", kernel, stride,
+                                    (int)s->arg[2]));
+}
+
 /* Over all places: of an image, or of a row of tokens. */
 static hr_value global_pool(hri_build *b, const hri_line_stage *s, const char *name, hr_value x) {
     (void)name;
@@ -253,6 +323,8 @@ const hri_line_layer hri_line_layers[] = {
     {"input", {{"classes", 0, 0, 1 << 24}, {"vocab", 0, 0, 1 << 24}}, .has_dims = true, .build = input},
     {"conv", {{"filters", NEEDED, WIDE}, {"kernel", 3, SMALL}, {"stride", 1, SMALL}, {"pad", -1, 0, 1024},
               {"dilation", 1, SMALL}, {"groups", 1, WIDE}}, .build = conv},
+    {"conv1d", {{"filters", NEEDED, WIDE}, {"kernel", 3, SMALL}, {"stride", 1, SMALL}, {"pad", -1, 0, 1024},
+                {"dilation", 1, SMALL}, {"groups", 1, WIDE}}, .build = conv1d},
     {"depthwise", {{"kernel", 3, SMALL}, {"stride", 1, SMALL}, {"pad", -1, 0, 1024}, {"dilation", 1, SMALL}}, .build = depthwise},
     {"dense", {{"units", NEEDED, WIDE}}, .build = dense},
     {"embedding", {{"width", NEEDED, WIDE}, {"vocab", NEEDED, WIDE}, {"positions", 1, 0, 1}}, .build = embedding},
@@ -280,6 +352,8 @@ const hri_line_layer hri_line_layers[] = {
     {"dropout", {{"p", 0.5, 0, 0.999, true}}, .build = dropout},
     {"max_pool", {{"kernel", 2, SMALL}, {"stride", 0, SMALL}, {"pad", 0, 0, 512}}, .build = pool},
     {"avg_pool", {{"kernel", 2, SMALL}, {"stride", 0, SMALL}, {"pad", 0, 0, 512}}, .build = pool},
+    {"max_pool1d", {{"kernel", 2, SMALL}, {"stride", 0, SMALL}, {"pad", 0, 0, 512}}, .build = pool1d},
+    {"avg_pool1d", {{"kernel", 2, SMALL}, {"stride", 0, SMALL}, {"pad", 0, 0, 512}}, .build = pool1d},
     {"global_pool", .build = global_pool},
     {"flatten", .build = flatten},
     {"rows", .build = rows},

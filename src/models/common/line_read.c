@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/alloc.h"
 #include "base/nearest.h"
@@ -65,10 +66,43 @@ static size_t word_length(const char *at) {
     return n;
 }
 
+/* Words of other frameworks, in lower case. */
+static const struct {
+    const char *theirs, *ours;
+} others[] = {
+    {"linear", "; it is called dense here"},
+    {"fc", "; it is called dense here"},
+    {"conv2d", "; it is called conv here"},
+    {"bn", "; it is called batch_norm here"},
+    {"swish", "; it is called silu here"},
+    {"softmax", ": it is part of the loss, so that the network ends with the layer before it"},
+    {"log_softmax", ": it is part of the loss, so that the network ends with the layer before it"},
+};
+
+/* What goes on behind "unknown layer WORD". */
+static void advise(const char *word, const char *const *names, size_t count, char *out,
+                   size_t size) {
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        if (!strcasecmp(others[i].theirs, word)) {
+            snprintf(out, size, "%s", others[i].ours);
+            return;
+        }
+    }
+    const char *like = hri_nearest(word, names, count, sizeof names[0]);
+    size_t used = (size_t)snprintf(out, size, "; %s", like ? "did you mean " : "there are ");
+    if (like) {
+        snprintf(out + used, size - used, "%s?", like);
+        return;
+    }
+    for (size_t i = 1; i < count && used + 40 < size; i++) { /* behind input */
+        used += (size_t)snprintf(out + used, size - used, "%s%s", i > 1 ? ", " : "", names[i]);
+    }
+}
+
 static hr_status find_layer(reader *r, const char *at, size_t n, const hri_line_layer **out) {
     const char *names[96];
     size_t count = 0;
-    char word[40];
+    char word[40], advice[400];
     for (const hri_line_layer *l = hri_line_layers; l->name && count < 96; l++) {
         if (strlen(l->name) == n && !memcmp(l->name, at, n)) {
             *out = l;
@@ -80,10 +114,9 @@ static hr_status find_layer(reader *r, const char *at, size_t n, const hri_line_
         return wrong(r, at, "expected the name of a layer");
     }
     snprintf(word, sizeof word, "%.*s", (int)(n < 36 ? n : 36), at);
-    const char *like = hri_nearest(word, names, count, sizeof names[0]);
-    char text[160];
-    snprintf(text, sizeof text, "unknown layer %s%s%s%s", word, like ? "; did you mean " : "",
-             like ? like : "", like ? "?" : "");
+    advise(word, names, count, advice, sizeof advice);
+    char text[460];
+    snprintf(text, sizeof text, "unknown layer %s%s", word, advice);
     return wrong(r, at, text);
 }
 
@@ -122,7 +155,7 @@ static hr_status read_number(reader *r, const hri_line_arg *arg, double *out) {
     return HR_OK;
 }
 
-/* "28x28x1" */
+/* "28x28x1", "64x3", "784" */
 static hr_status read_dims(reader *r, hri_line_stage *s) {
     const char *at = r->at;
     do {
@@ -130,12 +163,14 @@ static hr_status read_dims(reader *r, hri_line_stage *s) {
         r->at += s->rank > 0; /* the x */
         const long n = isdigit((unsigned char)*r->at) ? strtol(r->at, &end, 10) : 0;
         if (s->rank == HRI_LINE_DIMS || n < 1 || n > 1 << 24) {
-            return wrong(r, at, "expected the size of a sample: 28x28x1, or one number");
+            return wrong(r, at,
+                         "expected the size of a sample: 28x28x1 (an image), 64x3 (a sequence), or "
+                         "one number");
         }
         s->dims[s->rank++] = n;
         r->at = end;
     } while (*r->at == 'x');
-    return s->rank == 2 ? wrong(r, at, "an image needs its channels too: 28x28x1") : HR_OK;
+    return HR_OK;
 }
 
 static hr_status name_arg(reader *r, const hri_line_layer *l, const char *at, size_t n, int *out) {

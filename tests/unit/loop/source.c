@@ -143,6 +143,21 @@ TEST(source, labels_that_the_model_needs_and_the_data_has_not_are_missed_at_once
     CHECK_STATUS(hri_source_check_labels(&s, &want, &why), HR_E_INVALID);
     CHECK(strstr(why.text, "the data has no labels") && strstr(why.text, "npy:x.npy,y.npy"));
     hri_source_deinit(&s);
+    /* one for each of three steps */
+    const int64_t y[4] = {0, 1, 2, 0};
+    char both[600];
+    write_npy(folder, "y.npy", "(4,)", "<i8", y, sizeof y);
+    write_npy(folder, "s.npy", "(4, 3, 2)", "<f4", x, sizeof x);
+    snprintf(both, sizeof both, "npy:%s/s.npy,%s/y.npy", folder, folder);
+    input_of("net: input(3x2) | dense(4)", &want);
+    CHECK_OK(hri_source_look(both, &want, &s, &why));
+    CHECK_STATUS(hri_source_check_labels(&s, &want, &why), HR_E_SHAPE);
+    CHECK(strstr(why.text, "one label per sample, but the model expects 3"));
+    hri_source_deinit(&s);
+    input_of("net: input(3x2) | flatten | dense(4)", &want);
+    CHECK_OK(hri_source_look(both, &want, &s, &why));
+    CHECK_OK(hri_source_check_labels(&s, &want, &why));
+    hri_source_deinit(&s);
     /* a text is its own label: the next token */
     snprintf(src, sizeof src, "npy(%s/ids.npy,names=tokens)", folder);
     input_of("gpt2:layers=1,heads=1,width=8,context=8,vocab=16", &want);

@@ -46,6 +46,10 @@ static const char *const networks[] = {
     "net: input(18, vocab=30) | embedding(8, 30, positions=0) | lstm(6, both=1) | dropout(0.1) | "
     "gru(5, last=1) | dense(2)",
     "net: input(6, vocab=9) | embedding(4, 9) | lstm(3, both=1, last=1) | dense(2)",
+    "net: input(33x3) | conv1d(8,5) | batch_norm | relu | max_pool1d | "
+    "residual(conv1d(8,3,dilation=2) "
+    "| silu) | avg_pool1d(3,stride=2,pad=1) | conv1d(12,1,stride=2) | gru(6) | global_pool | "
+    "dense(4)",
 };
 
 /* Written as a model file and read again, each is the same model: one fingerprint. */
@@ -83,6 +87,21 @@ TEST(line, parameters_are_named_for_their_layers) {
     hr_model_close(m);
 }
 
+/* Steps as the same numbers for an image of one row would have. */
+TEST(line, sequences_are_convolved_along_their_steps) {
+    hr_model *m = open_line("net: input(33x3) | conv1d(8,5,stride=2) | conv1d(6,1,pad=1) | "
+                            "max_pool1d(3) | flatten | dense(2)");
+    hr_graph *g;
+    CHECK_OK(hr_graph_create(&g));
+    CHECK_OK(hr_model_build(m, g, 2, 1));
+    const hr_shape w = hr_graph_meta(g, hr_graph_find(g, "conv1d1.weight")).shape;
+    CHECK(w.rank == 4 && w.dim[0] == 1 && w.dim[1] == 5 && w.dim[2] == 3 && w.dim[3] == 8);
+    /* 33 -> 17 -> 19 -> 6 steps of 6 */
+    CHECK_EQ(hr_graph_meta(g, hr_graph_find(g, "dense1.weight")).shape.dim[1], 36);
+    hr_graph_destroy(g);
+    hr_model_close(m);
+}
+
 TEST(line, arguments_by_name_are_those_by_place) {
     hr_model *a = open_line("net: input(9x9x2) | conv(4,5,2,1) | flatten | dense(3)");
     hr_model *b = open_line(
@@ -113,7 +132,15 @@ TEST(line, every_mistake_is_refused_with_its_place) {
         {"net: input(4) | dense(3", "character 24", "expected , or )"},
         {"net: input(4) | dense(3) dense(3)", "character 26", "expected | or the end"},
         {"net: input(4) | dense(classes)", "character 23", "classes is unknown"},
-        {"net: input(4x4) | dense(3)", "character 12", "channels"},
+        {"net: input(4x4x4x4) | dense(3)", "character 12", "size of a sample"},
+        {"net: input(28x28) | conv(3) | dense(3)", "character 21", "channels too: input(28x28x1)"},
+        {"net: input(28x28) | max_pool | dense(3)", "character 21", "max_pool1d"},
+        {"net: input(8x8x1) | conv1d(3) | dense(3)", "character 21", "sequences"},
+        {"net: input(9x4) | conv1d(3,groups=3) | dense(3)", "character 19", "3 groups"},
+        {"net: input(9x4) | max_pool1d(10) | dense(3)", "character 19", "window"},
+        {"net: input(4) | dense(3) | Softmax", "character 28", "part of the loss"},
+        {"net: input(4) | Linear(3)", "character 17", "it is called dense here"},
+        {"net: input(4) | transmogrify", "character 17", "there are conv, conv1d, depthwise"},
         {"net: input | dense(3)", "character 6", "size is missing"},
         {"net: input(4) | input(4) | dense(3)", "character 17", "only come first"},
         {"net: input(4) | repeat(3) | dense(3)", "character 17", "no layers in its brackets"},
