@@ -12,6 +12,7 @@
 
 #include <string.h>
 
+#define SELDOM     0.1  /* pairs that are not joined this time, where there is noise */
 #define MOST_DOUBT 0.05 /* that a witness may leave */
 #define UNSURE     8.0  /* added to the cost of joins that a careful builder makes last */
 
@@ -99,8 +100,11 @@ static double cost_of(const builder *b, uint32_t i, uint32_t k) {
     if (cost < 0.0 || (cost > b->most_cost && cost < UNSURE)) {
         return -1.0;
     }
-    const double sure = cost < UNSURE ? 0.0 : UNSURE;
-    cost = sure + (cost - sure) * (1.0 + b->noise * hri_pack_chance(b, i, k));
+    const double sure = cost < UNSURE ? 0.0 : UNSURE, chance = hri_pack_chance(b, i, k);
+    if (b->noise > 0.0 && chance < SELDOM) {
+        return -1.0; /* what looks best may be wrong */
+    }
+    cost = sure + (cost - sure) * (1.0 + b->noise * chance);
     return cost - sure > b->most_cost ? -1.0 : cost;
 }
 
@@ -224,11 +228,11 @@ static void refresh_partners(builder *b, uint32_t i, uint32_t k, uint32_t at) {
     }
 }
 
-void hri_pack_join_all(builder *b) {
+void hri_pack_join_all(builder *b, uint32_t least) {
     for (uint32_t n = 0; n < b->live_count; n++) {
         find_partner(b, b->live[n]);
     }
-    for (;;) {
+    while (b->live_count > least) {
         uint32_t best = HRI_PACK_NO_BLOCK;
         for (uint32_t n = 0; n < b->live_count; n++) {
             const uint32_t id = b->live[n];

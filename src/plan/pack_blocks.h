@@ -44,8 +44,9 @@ int hri_pack_can_spare(const hri_pack_builder *b, uint32_t begin, uint32_t end, 
 uint32_t hri_pack_make_block(hri_pack_builder *b, hri_pack_block block);
 /* A joined one comes apart: its parts are live again. */
 void hri_pack_part(hri_pack_builder *b, uint32_t block);
-/* Joins two and two, those first that waste the least and leave the least doubt, until nothing can be joined. */
-void hri_pack_join_all(hri_pack_builder *b);
+/* Joins two and two, those first that waste the least and leave the least doubt, until nothing can be joined or no more
+ * than `least` are left. */
+void hri_pack_join_all(hri_pack_builder *b, uint32_t least);
 
 /* ---- pack_wheels.c ---- */
 

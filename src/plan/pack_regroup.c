@@ -11,9 +11,11 @@
 enum {
     COSTS = 5,
     KINDS = 4 * COSTS,
-    LOOSE_MOST = 6,   /* blocks that come apart at once */
-    IDLE_MOST = 300,  /* times in a row that lead to nothing */
-    FEW_NODES = 10000 /* of a try at what is left */
+    LOOSE_MOST = 6,     /* blocks that come apart at once */
+    IDLE_MOST = 300,    /* times in a row that lead to nothing */
+    FEW_NODES = 10000,  /* of a try at what is left */
+    CHECK_NODES = 2000, /* of a short one */
+    CHANGES = 8         /* between short ones */
 };
 
 #define WASTE 8.0 /* blocks that all the slack is worth */
@@ -26,6 +28,7 @@ struct hri_pack_regroup {
     double room; /* bytes and sections that are free */
     size_t most_bytes;
     uint32_t looked, turn;
+    uint32_t fewest;                    /* blocks of this turn that were not refuted */
     uint32_t kinds[KINDS], left[KINDS]; /* by the blocks that they left when each was looked at */
 };
 
@@ -82,10 +85,10 @@ static void start(hri_pack_builder *b, uint64_t capacity) {
     }
 }
 
-static void join_everything(hri_pack_builder *b) {
+static void join_down_to(hri_pack_builder *b, uint32_t least) {
     do {
-        hri_pack_join_all(b);
-    } while (hri_pack_join_wheel(b));
+        hri_pack_join_all(b, least);
+    } while (b->live_count > least && hri_pack_join_wheel(b));
 }
 
 static double wasted(const hri_pack_builder *b, uint64_t capacity) {
@@ -102,7 +105,7 @@ static double value_of(const regroup *g) {
 }
 
 /* The kinds differ in what they may waste, in whether the slack is filled, and in whether they are careful. */
-static void start_kind(regroup *g, uint32_t kind) {
+static void start_kind(regroup *g, uint32_t kind, uint32_t least) {
     static const double costs[COSTS] = {0.0, 0.02, 0.1, 0.3, 1.0};
     hri_pack_builder *b = &g->b;
     b->most_cost = costs[kind / 4];
@@ -111,7 +114,7 @@ static void start_kind(regroup *g, uint32_t kind) {
     if (kind & 2) {
         hri_pack_fill_slack(b);
     }
-    join_everything(b);
+    join_down_to(b, least);
 }
 
 /* ---- taking apart ---- */
@@ -197,12 +200,14 @@ static hr_status pack_rest(regroup *g, uint64_t most, uint64_t *nodes, hri_pack_
 static hr_status improve(regroup *g, uint64_t *nodes, hri_pack_verdict *verdict) {
     hr_status status = HR_OK;
     double value = value_of(g);
-    uint32_t least = g->b.live_count, tried = least;
+    uint32_t tried = g->b.live_count, changes = 0;
+    g->fewest = tried;
+    g->b.noise = 1.0;
     copy(&g->kept, &g->b);
     for (uint32_t idle = 0; idle<IDLE_MOST && * nodes> 0; idle++) {
         loosen_some(g);
         g->b.seed = next_random(g);
-        join_everything(&g->b);
+        join_down_to(&g->b, 1);
         take_off(nodes, g->b.live_count);
         const double now = value_of(g), luck = (double)(next_random(g) >> 11) * 0x1p-53;
         if (now > value + luck * luck * luck) {
@@ -211,14 +216,14 @@ static hr_status improve(regroup *g, uint64_t *nodes, hri_pack_verdict *verdict)
         }
         copy(&g->kept, &g->b);
         value = now;
-        if (g->b.live_count >= least) {
-            continue;
+        changes++;
+        if (g->b.live_count < g->fewest) {
+            g->fewest = g->b.live_count;
+            idle = 0;
         }
-        least = g->b.live_count;
-        idle = 0;
-        if (least + tried / 16 < tried) {
-            tried = least;
-            status = pack_rest(g, FEW_NODES, nodes, verdict);
+        if (g->b.live_count + tried / 16 < tried || changes % CHANGES == 0) {
+            tried = g->b.live_count;
+            status = pack_rest(g, CHECK_NODES, nodes, verdict);
             if (status != HR_OK || *verdict == HRI_PACK_FOUND) {
                 return status;
             }
@@ -227,35 +232,68 @@ static hr_status improve(regroup *g, uint64_t *nodes, hri_pack_verdict *verdict)
     return pack_rest(g, FEW_NODES + 1000 * (uint64_t)g->turn, nodes, verdict);
 }
 
+/* Joins a few at a time; exact search has a short try at what is left each time, until it refutes it. */
+static hr_status descend(regroup *g, uint64_t *nodes, hri_pack_verdict *verdict) {
+    hr_status status = HR_OK;
+    uint32_t before = g->b.live_count + 1;
+    *verdict = HRI_PACK_GAVE_UP;
+    while (status == HR_OK && *verdict == HRI_PACK_GAVE_UP &&
+           g->b.live_count<before && * nodes> 0) {
+        before = g->b.live_count;
+        join_down_to(&g->b, before - before / 8);
+        take_off(nodes, before);
+        status = pack_rest(g, CHECK_NODES, nodes, verdict);
+    }
+    if (status == HR_OK && *verdict != HRI_PACK_FOUND) {
+        join_down_to(&g->b, 1);
+    }
+    return status;
+}
+
+/* Puts the kind, which stands at that rank, where it belongs by the blocks that it left. */
+static void rank_kind(regroup *g, uint32_t rank, uint32_t kind, uint32_t left) {
+    uint32_t at = rank;
+    for (; at + 1 < g->looked && g->left[at + 1] < left; at++) {
+        g->left[at] = g->left[at + 1];
+        g->kinds[at] = g->kinds[at + 1];
+    }
+    for (; at > 0 && g->left[at - 1] > left; at--) {
+        g->left[at] = g->left[at - 1];
+        g->kinds[at] = g->kinds[at - 1];
+    }
+    g->left[at] = left;
+    g->kinds[at] = kind;
+}
+
 /* Each kind once, to see how far it comes. */
 static hr_status look(regroup *g, uint64_t *nodes, hri_pack_verdict *verdict) {
     const uint32_t kind = g->looked++;
     g->b.seed = hri_pack_mix(kind + 1);
     g->b.noise = 0.0;
-    start_kind(g, kind);
+    start_kind(g, kind, 1);
     take_off(nodes, g->b.p->count);
-    uint32_t at = kind;
-    for (; at > 0 && g->left[at - 1] > g->b.live_count; at--) {
-        g->left[at] = g->left[at - 1];
-        g->kinds[at] = g->kinds[at - 1];
-    }
-    g->left[at] = g->b.live_count;
-    g->kinds[at] = kind;
+    rank_kind(g, kind, kind, g->b.live_count / 2); /* it is worth a turn */
     return pack_rest(g, FEW_NODES, nodes, verdict);
 }
 
 /* The kinds that leave few blocks have their turns often: the best one every second time, the next every fourth. */
 static hr_status try_turn(regroup *g, uint64_t *nodes, hri_pack_verdict *verdict) {
-    const uint32_t turn = ++g->turn;
+    const uint32_t turn = g->turn++;
     uint32_t rank = 0;
-    while (rank < KINDS - 1 && turn >> rank << rank == turn) {
+    while (rank < KINDS - 1 && turn >> rank & 1) {
         rank++;
     }
+    const uint32_t kind = g->kinds[rank];
     g->b.seed = g->random = hri_pack_mix(KINDS + turn);
-    g->b.noise = turn > 2 ? 1.0 : 0.0;
-    start_kind(g, g->kinds[rank - (rank > 0)]);
     take_off(nodes, g->b.p->count);
-    return improve(g, nodes, verdict);
+    g->b.noise = turn ? 1.0 : 0.0;
+    start_kind(g, kind, 2 * g->b.p->count);
+    hr_status status = descend(g, nodes, verdict);
+    if (status == HR_OK && *verdict != HRI_PACK_FOUND) {
+        status = improve(g, nodes, verdict);
+    }
+    rank_kind(g, rank, kind, g->fewest);
+    return status;
 }
 
 void hri_pack_blocks_destroy(hri_pack_regroup *g) {
