@@ -12,7 +12,7 @@ import re
 import sys
 from typing import Any, Optional, Sequence
 
-from .errors import Error, Refused
+from .errors import Error, Refused, UsageError
 from .library import program
 from .models import is_torch
 
@@ -27,14 +27,27 @@ def spec(text: str) -> tuple[str, list]:
     return m.group(1), ["N"] + [int(d) for d in m.group(2).split(",")[1:]]
 
 
+def module_of(name: str, whose: str) -> Any:
+    """The module; one that is missing, or that it needs and is missing, is named."""
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as e:
+        missing = e.name or name
+        own = name == missing or name.startswith(missing + ".")
+        raise UsageError(f"{whose}: no module {missing} in this folder or on Python's path" if own
+                    else f"{whose} needs the module {missing}, which is not installed") from None
+
+
 def found(text: str) -> Any:
     """MODULE:NAME, called when it is a function or a class."""
     module, _, name = text.partition(":")
     if not name:
-        raise SystemExit(f"{text!r}: write MODULE:NAME, with NAME a function that returns the model")
+        raise UsageError(f"{text!r}: write MODULE:NAME, with NAME a function that returns the model")
     sys.path.insert(0, ".")
-    thing: Any = importlib.import_module(module.removesuffix(".py").replace("/", "."))
+    thing = module_of(module.removesuffix(".py").replace("/", "."), module)
     for part in name.split("."):
+        if not hasattr(thing, part):
+            raise UsageError(f"{module} has no {name}")
         thing = getattr(thing, part)
     is_model = hasattr(thing, "state_dict") or hasattr(thing, "get_weights")
     return thing if is_model and not isinstance(thing, type) else thing()
@@ -48,7 +61,7 @@ def export_torch(model: Any, a: argparse.Namespace) -> int:
     from .torch.check import check
 
     if not a.input:
-        raise SystemExit("a PyTorch module needs --input, such as --input 'f32[N,3,224,224]'; once for each input")
+        raise UsageError("a PyTorch module needs --input, such as --input 'f32[N,3,224,224]'; once for each input")
     torch.manual_seed(0)
     shapes = [[a.batch if d == "N" else d for d in dims] for _, dims in a.input]
     whole = [type_ != "f32" for type_, _ in a.input]
@@ -98,11 +111,19 @@ def finish(e: Any, checked: Any, a: argparse.Namespace) -> int:
     return 0
 
 
+def keras_of(path: str, **how: Any) -> Any:
+    if not os.path.exists(path):
+        raise UsageError(f"{path}: no such file or directory")
+    try:
+        import keras
+    except ModuleNotFoundError as e:
+        raise UsageError(f"{path} needs the module {e.name}, which is not installed") from None
+    return keras.saving.load_model(path, **how)
+
+
 def export(a: argparse.Namespace) -> int:
     if a.model.endswith(".keras"):
-        import keras
-
-        return export_keras(keras.saving.load_model(a.model, compile=False), a)
+        return export_keras(keras_of(a.model, compile=False), a)
     if a.model.endswith(".onnx"):
         from .onnx import read
 
@@ -112,12 +133,7 @@ def export(a: argparse.Namespace) -> int:
 
 
 def load(a: argparse.Namespace) -> int:
-    if a.model.endswith(".keras"):
-        import keras
-
-        model = keras.saving.load_model(a.model)
-    else:
-        model = found(a.model)
+    model = keras_of(a.model) if a.model.endswith(".keras") else found(a.model)
     if is_torch(model):
         import torch
 
@@ -199,7 +215,13 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     except Refused as e:
         print(f"cannot take this model: {e}", file=sys.stderr)
         return 2
-    except (Error, OSError, ValueError) as e:
+    except UsageError as e:
+        print(e, file=sys.stderr)
+        return 2
+    except OSError as e:
+        print(f"{e.filename}: {(e.strerror or str(e)).lower()}" if e.filename else e, file=sys.stderr)
+        return 2
+    except (Error, ValueError) as e:
         print(f"{type(e).__name__}: {e}", file=sys.stderr)
         return 2
 

@@ -1,8 +1,10 @@
 """The package without NumPy: bindings, plans, refusals, devices, the command."""
 import ctypes
+import importlib.util
 import os
 import subprocess
 import sys
+import tempfile
 import unittest
 
 import headroom as hr
@@ -122,6 +124,32 @@ class Machine(unittest.TestCase):
     def test_the_command(self) -> None:
         r = subprocess.run([sys.executable, "-m", "headroom", "--version"], capture_output=True, text=True)
         self.assertIn(hr.__version__, r.stdout, r.stderr)
+
+
+class Commands(unittest.TestCase):
+    """python -m headroom export, load, onnx: what was typed wrong is a sentence and exit code 2."""
+
+    def refused(self, words: str, sentence: str) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            with open(os.path.join(folder, "needs.py"), "w") as file:
+                file.write("import nothing_of_that_name\n")
+            r = subprocess.run([sys.executable, "-m", "headroom", *words.split()], capture_output=True, text=True, cwd=folder)
+        self.assertEqual(r.returncode, 2, r.stderr)
+        self.assertIn(sentence, r.stderr)
+        self.assertNotIn("Traceback", r.stderr)
+
+    def test_what_is_not_there_is_named(self) -> None:
+        self.refused("export none.keras -o a.hr", "none.keras: no such file or directory")
+        self.refused("export none:make -o a.hr", "none: no module none in this folder")
+        self.refused("export os:nothing -o a.hr", "os has no nothing")
+        self.refused("export needs:make -o a.hr", "needs needs the module nothing_of_that_name, which is not installed")
+        self.refused("export resnet -o a.hr", "write MODULE:NAME")
+        self.refused("load none:make run -o a.pt", "none: no module none")
+
+    @unittest.skipUnless(importlib.util.find_spec("numpy"), "no NumPy")
+    def test_files_that_are_not_there_are_named(self) -> None:
+        self.refused("export none.onnx -o a.hr", "none.onnx: no such file or directory")
+        self.refused("onnx none.hr none.safetensors -o a.onnx", "none.safetensors: no such file or directory")
 
 
 if __name__ == "__main__":
