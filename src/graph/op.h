@@ -243,7 +243,10 @@ const hri_kernel *hri_kernel_for(const hri_kernels *kernels, const hri_sig *s);
 uint64_t hri_kernel_workspace(const hri_kernel *k, const hri_sig *s, uint32_t variant,
                               uint32_t threads);
 hri_run_fn *hri_kernel_run(const hri_kernel *k, uint32_t variant);
-/* The host's kernel: the plain meaning of an op. */
+/* The host's kernel: the plain meaning of an op.  On x86-64 there is one for each level of processor below hri_op_levels(),
+ * all with the same bits; a level that is too high counts as the best one here. */
+uint32_t hri_op_levels(void);
+const hri_kernel *hri_op_host(const hr_op *op, uint32_t level);
 uint64_t hri_op_workspace(const hri_sig *s, uint32_t variant, uint32_t threads);
 HR_MUST_CHECK hr_status hri_op_run(const hri_call *c);
 

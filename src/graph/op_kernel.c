@@ -3,8 +3,49 @@
 
 #include "graph/op.h"
 
+#ifdef HEADROOM_LEVELS
+/* The ops compiled for wider vectors, in the order of hr_ops (cmake/levels.cmake). */
+extern const hr_op *const hr_ops_v3[], *const hr_ops_v4[];
+
+static const hr_op *const *ops_at(uint32_t level) {
+    return level == 2 ? hr_ops_v4 : level == 1 ? hr_ops_v3 : hr_ops;
+}
+
+static uint32_t best_level(void) {
+    const int v3 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") &&
+                   __builtin_cpu_supports("bmi2");
+    const int v4 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                   __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+    return v3 ? 1 + (uint32_t)v4 : 0;
+}
+#else
+static const hr_op *const *ops_at(uint32_t level) {
+    (void)level;
+    return hr_ops;
+}
+
+static uint32_t best_level(void) {
+    return 0;
+}
+#endif
+
+const hri_kernel *hri_op_host(const hr_op *op, uint32_t level) {
+    const uint32_t best = best_level();
+    level = level < best ? level : best;
+    for (size_t i = 0; level && hr_ops[i]; i++) {
+        if (hr_ops[i] == op) {
+            return &ops_at(level)[i]->host;
+        }
+    }
+    return &op->host; /* also of an op that a program brings along */
+}
+
+uint32_t hri_op_levels(void) {
+    return 1 + best_level();
+}
+
 static const hri_kernel *host_kernel(const hri_sig *s) {
-    return s->op->host.run ? &s->op->host : NULL;
+    return s->op->host.run ? hri_op_host(s->op, UINT32_MAX) : NULL;
 }
 
 const hri_kernels hri_kernels_host = {.general = host_kernel};
@@ -49,11 +90,11 @@ hri_run_fn *hri_kernel_run(const hri_kernel *k, uint32_t variant) {
 }
 
 uint64_t hri_op_workspace(const hri_sig *s, uint32_t variant, uint32_t threads) {
-    return hri_kernel_workspace(&s->op->host, s, variant, threads);
+    return hri_kernel_workspace(hri_op_host(s->op, UINT32_MAX), s, variant, threads);
 }
 
 hr_status hri_op_run(const hri_call *c) {
-    return hri_kernel_run(&c->sig->op->host, c->variant)(c);
+    return hri_kernel_run(hri_op_host(c->sig->op, UINT32_MAX), c->variant)(c);
 }
 
 hr_status hri_op_launch(const hri_gpu_call *c) {

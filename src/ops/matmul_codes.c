@@ -116,7 +116,7 @@ static void pack_rows(const hri_gemm *g, int64_t batch, int64_t first, int64_t c
         for (int64_t r = 0; r < n; r++) {
             hri_weight_decode(g->ctx, first + j + r, k0, kc, rows + r * HRI_GEMM_KC);
         }
-        hri_pack_turn(HR_TYPE_F32, rows, 0, HRI_GEMM_KC, n, kc, HRI_GEMM_NR, to);
+        hri_pack_turn(HR_TYPE_F32, rows, 0, HRI_GEMM_KC, n, kc, hri_gemm_width(n), to);
     }
 }
 
@@ -127,9 +127,10 @@ static void pack_back(const hri_gemm *g, int64_t batch, int64_t first, int64_t c
     for (int64_t k = 0; k < kc; k++) {
         for (int64_t j = 0; j < count; j += HRI_GEMM_NR) {
             const int64_t n = count - j < HRI_GEMM_NR ? count - j : HRI_GEMM_NR;
-            float *line = to + j * kc + k * HRI_GEMM_NR;
+            const int64_t width = hri_gemm_width(n);
+            float *line = to + j * kc + k * width;
             hri_weight_decode(g->ctx, k0 + k, first + j, n, line);
-            for (int64_t q = n; q < HRI_GEMM_NR; q++) {
+            for (int64_t q = n; q < width; q++) {
                 line[q] = 0.0f;
             }
         }

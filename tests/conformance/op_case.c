@@ -138,7 +138,9 @@ void op_case_run(const op_case *t, uint32_t threads, const int *over, guarded ou
             in[lies_over] = out[k].data;
         }
     }
+    const hri_kernel *kernel = hri_op_host(s->op, hri_op_levels() - 1 - t->below);
     const uint64_t bytes = hri_op_workspace(s, 0, threads);
+    CHECK_EQ(hri_kernel_workspace(kernel, s, 0, threads), bytes); /* at every level */
     guarded workspace = guarded_new(bytes);
     const hri_call call = {.sig = s,
                            .in = in,
@@ -149,7 +151,7 @@ void op_case_run(const op_case *t, uint32_t threads, const int *over, guarded ou
                            .step = 1,
                            .first_sample = t->first_sample,
                            .seed = 7};
-    const hr_status status = hri_op_run(&call);
+    const hr_status status = hri_kernel_run(kernel, 0)(&call);
     if (status != HR_OK) {
         FAIL_CASE(t, "the kernel gave %s", hr_status_name(status));
     }

@@ -25,6 +25,7 @@ typedef struct op_case {
     double *real[HRI_IN_MAX]; /* the same as doubles */
     double largest[HRI_IN_MAX];
     uint32_t first_sample; /* of this part of the batch */
+    uint32_t below;        /* so many levels below the best of this processor */
 } op_case;
 
 guarded guarded_new(uint64_t bytes);

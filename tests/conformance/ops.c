@@ -1,5 +1,6 @@
-/* Every op, its cases: the host kernel against the oracle, the same bits on 1, 2 and 5 threads and over every input
- * that the descriptor allows, the gradient against central differences in double, what the gradient keeps against
+/* Every op, its cases: the host kernel against the oracle, the same bits on 1, 2 and 5 threads, at every level of
+ * processor and over every input that the descriptor allows, the gradient against central differences in
+ * double, what the gradient keeps against
  * what the descriptor says.  An op without cases, oracle or name fails. */
 #include "op_case.h"
 
@@ -74,6 +75,19 @@ static void check_threads(const op_case *t, const guarded *out) {
         check_same(t, out, more, what);
         op_case_free(t, more);
     }
+}
+
+/* What a processor with shorter vectors would compute. */
+static void check_levels(op_case *t, const guarded *out) {
+    for (t->below = 1; t->below < hri_op_levels(); t->below++) {
+        guarded more[HRI_OUT_MAX];
+        char what[48];
+        snprintf(what, sizeof what, "%u levels below the best", t->below);
+        op_case_run(t, 1, nothing, more);
+        check_same(t, out, more, what);
+        op_case_free(t, more);
+    }
+    t->below = 0;
 }
 
 static void check_overwrite(const op_case *t, const guarded *out) {
@@ -379,6 +393,7 @@ static void run_case(const hr_op *op, const hri_case *c) {
         op_case_run(&t, 1, nothing, out);
         check_values(&t, out);
         check_threads(&t, out);
+        check_levels(&t, out);
         check_overwrite(&t, out);
         if (c->batched) {
             check_samples(&t, out);

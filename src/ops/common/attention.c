@@ -168,7 +168,7 @@ static void add_keys(const hri_attention *a, const scratch *w, int64_t b, int64_
                 a->k.row, keys, d, w->k);
     hri_at_pack(HRI_AT_B, a->type, a->v.data, hri_at_first(a, &a->v, b, h / a->group, k0), a->v.row,
                 keys, d, w->v);
-    hri_gemm_tile(hri_at_up(count, HRI_GEMM_MR), hri_at_up(keys, HRI_GEMM_NR), d, w->q, w->k, w->s,
+    hri_gemm_tile(hri_at_up(count, HRI_GEMM_MR), hri_at_keys_up(keys), d, w->q, w->k, w->s,
                   HRI_AT_K, 1);
     for (int64_t i = 0; i < count; i++) {
         float *s = w->s + i * HRI_AT_K, kept[HRI_AT_K];

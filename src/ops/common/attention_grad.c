@@ -104,8 +104,8 @@ static void add_tile(const hri_attention *a, const scratch *w, int64_t b, int64_
     hri_at_pack(HRI_AT_A, a->type, a->d.data, o, a->d.row, queries, d, w->d);
     hri_at_pack(HRI_AT_B, a->type, a->q.data, q, a->q.row, queries, d, w->q_b);
     hri_at_pack(HRI_AT_B, a->type, a->d.data, o, a->d.row, queries, d, w->d_b);
-    hri_gemm_tile(q_up, hri_at_up(keys, HRI_GEMM_NR), d, w->q, w->k_t, w->p, HRI_AT_K, 1);
-    hri_gemm_tile(q_up, hri_at_up(keys, HRI_GEMM_NR), d, w->d, w->v_t, w->ds, HRI_AT_K, 1);
+    hri_gemm_tile(q_up, hri_at_keys_up(keys), d, w->q, w->k_t, w->p, HRI_AT_K, 1);
+    hri_gemm_tile(q_up, hri_at_keys_up(keys), d, w->d, w->v_t, w->ds, HRI_AT_K, 1);
     for (int64_t i = 0; i < queries && a->extra.on; i++) {
         differentiate_masked(a, b, h, q0 + i, k0, w->p + i * HRI_AT_K, w->ds + i * HRI_AT_K, lse[i],
                              w->delta[q0 + i]);

@@ -10,9 +10,14 @@
 
 enum { HRI_AT_Q = 64, HRI_AT_K = 96 }; /* queries and keys of a tile: whole panels both ways */
 
-/* Columns of a tile as deep as a head, in whole panels of B. */
+/* Columns of a tile as deep as a head, with room for whole panels of B. */
 static inline int64_t hri_at_columns(int64_t depth) {
-    return (depth + HRI_GEMM_NR - 1) / HRI_GEMM_NR * HRI_GEMM_NR;
+    return (depth + HRI_GEMM_UNIT - 1) / HRI_GEMM_UNIT * HRI_GEMM_UNIT;
+}
+
+/* Columns of scores that a product computes: whole panels, but for wide ones, which may end anywhere. */
+static inline int64_t hri_at_keys_up(int64_t keys) {
+    return HRI_GEMM_NR == HRI_GEMM_UNIT ? hri_at_columns(keys) : keys;
 }
 
 /* The first key that no query of [q0, q0 + count) sees. */

@@ -93,18 +93,18 @@ typedef struct stats_task {
 /* Sums of one block of rows and one tile of channels. */
 static void add_tile(const hri_bn_tile *x, int64_t rows, const float *shift, float *sum,
                      float *squares) {
-    hri_v4 s[HRI_BN_TILE / 4] = {{0}}, q[HRI_BN_TILE / 4] = {{0}};
+    hri_vec s[HRI_BN_TILE / HRI_VEC] = {{0}}, q[HRI_BN_TILE / HRI_VEC] = {{0}};
     for (int64_t i = 0; i < rows; i++) {
-        for (int v = 0; v < HRI_BN_TILE / 4; v++) {
-            const hri_v4 d =
-                hri_v4_load(x->at + i * x->stride + 4 * v) - hri_v4_load(shift + 4 * v);
+        for (int v = 0; v < HRI_BN_TILE / HRI_VEC; v++) {
+            const hri_vec d = hri_vec_load(x->at + i * x->stride + HRI_VEC * v) -
+                              hri_vec_load(shift + HRI_VEC * v);
             s[v] += d;
             q[v] += d * d;
         }
     }
     for (int k = 0; k < HRI_BN_TILE; k++) {
-        sum[k] += s[k / 4][k % 4];
-        squares[k] += q[k / 4][k % 4];
+        sum[k] += s[k / HRI_VEC][k % HRI_VEC];
+        squares[k] += q[k / HRI_VEC][k % HRI_VEC];
     }
 }
 

@@ -69,30 +69,31 @@ static inline __attribute__((always_inline)) void add_tile(const tiles *t, int64
                                                            const float (*line)[HRI_BN_TILE],
                                                            float *sum, float *product,
                                                            hri_batch_norm_sign sign) {
-    const hri_v4 zero = {0};
-    hri_v4 s[HRI_BN_TILE / 4] = {{0}}, q[HRI_BN_TILE / 4] = {{0}};
-    hri_v4 a[HRI_BN_TILE / 4], b[HRI_BN_TILE / 4], mean[HRI_BN_TILE / 4];
-    for (int v = 0; v < HRI_BN_TILE / 4; v++) {
-        a[v] = hri_v4_load(line[LINE_A] + 4 * v);
-        b[v] = hri_v4_load(line[LINE_B] + 4 * v);
-        mean[v] = hri_v4_load(line[LINE_MEAN] + 4 * v);
+    const hri_vec zero = {0};
+    hri_vec s[HRI_BN_TILE / HRI_VEC] = {{0}}, q[HRI_BN_TILE / HRI_VEC] = {{0}};
+    hri_vec a[HRI_BN_TILE / HRI_VEC], b[HRI_BN_TILE / HRI_VEC], mean[HRI_BN_TILE / HRI_VEC];
+    for (int v = 0; v < HRI_BN_TILE / HRI_VEC; v++) {
+        a[v] = hri_vec_load(line[LINE_A] + HRI_VEC * v);
+        b[v] = hri_vec_load(line[LINE_B] + HRI_VEC * v);
+        mean[v] = hri_vec_load(line[LINE_MEAN] + HRI_VEC * v);
     }
     for (int64_t i = 0; i < rows; i++) {
-        for (int v = 0; v < HRI_BN_TILE / 4; v++) {
-            const hri_v4 x = hri_v4_load(t->x.at + i * t->x.stride + 4 * v);
-            hri_v4 d = hri_v4_load(t->dy.at + i * t->dy.stride + 4 * v);
+        for (int v = 0; v < HRI_BN_TILE / HRI_VEC; v++) {
+            const hri_vec x = hri_vec_load(t->x.at + i * t->x.stride + HRI_VEC * v);
+            hri_vec d = hri_vec_load(t->dy.at + i * t->dy.stride + HRI_VEC * v);
             if (sign == HRI_BN_FROM_Y) {
-                d = hri_v4_pick(hri_v4_load(t->y.at + i * t->y.stride + 4 * v) > zero, d, zero);
+                d = hri_vec_pick(hri_vec_load(t->y.at + i * t->y.stride + HRI_VEC * v) > zero, d,
+                                 zero);
             } else if (sign == HRI_BN_FROM_X) {
-                d = hri_v4_pick(hri_bn_at4(x, a[v], b[v]) > zero, d, zero);
+                d = hri_vec_pick(hri_bn_at_vec(x, a[v], b[v]) > zero, d, zero);
             }
             s[v] += d;
             q[v] += d * (x - mean[v]);
         }
     }
     for (int k = 0; k < HRI_BN_TILE; k++) {
-        sum[k] += s[k / 4][k % 4];
-        product[k] += q[k / 4][k % 4];
+        sum[k] += s[k / HRI_VEC][k % HRI_VEC];
+        product[k] += q[k / HRI_VEC][k % HRI_VEC];
     }
 }
 

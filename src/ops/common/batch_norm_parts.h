@@ -49,21 +49,28 @@ static inline hri_bn_tile hri_bn_tile_in(hr_type type, const void *data, int64_t
     return (hri_bn_tile){room, HRI_BN_TILE};
 }
 
-/* The same rounding in every loop, so that the sign can be found again: the compiler is not left the choice. */
+/* The same rounding in every loop, so that the sign can be found again: the compiler is not left the choice.  Levels of
+ * x86-64 round as one without multiply-adds does. */
+#if defined(__FP_FAST_FMAF) && !defined(HRI_LEVEL)
+#define HRI_BN_FUSED
+#endif
+
 static inline float hri_bn_at(float x, float a, float b) {
-#ifdef __FP_FAST_FMAF
+#ifdef HRI_BN_FUSED
     return fmaf(x, a, b);
 #else
     return x * a + b;
 #endif
 }
 
-static inline hri_v4 hri_bn_at4(hri_v4 x, hri_v4 a, hri_v4 b) {
+static inline hri_vec hri_bn_at_vec(hri_vec x, hri_vec a, hri_vec b) {
 #ifdef __aarch64__
-    return (hri_v4)vfmaq_f32((float32x4_t)b, (float32x4_t)x, (float32x4_t)a);
+    return (hri_vec)vfmaq_f32((float32x4_t)b, (float32x4_t)x, (float32x4_t)a);
+#elif !defined(HRI_BN_FUSED)
+    return x * a + b;
 #else
-    hri_v4 y;
-    for (int k = 0; k < 4; k++) {
+    hri_vec y;
+    for (int k = 0; k < HRI_VEC; k++) {
         y[k] = hri_bn_at(x[k], a[k], b[k]);
     }
     return y;

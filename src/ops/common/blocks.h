@@ -73,17 +73,24 @@ static inline void hri_real_put(hr_type type, void *data, int64_t i, float x) {
     }
 }
 
-/* Four floats, loaded from anywhere. */
-typedef float hri_v4 __attribute__((vector_size(16)));
-typedef int32_t hri_v4i __attribute__((vector_size(16)));
+/* As many floats as the processor adds at once, loaded from anywhere. */
+#if defined(__AVX512F__)
+enum { HRI_VEC = 16 };
+#elif defined(__AVX__)
+enum { HRI_VEC = 8 };
+#else
+enum { HRI_VEC = 4 };
+#endif
+typedef float hri_vec __attribute__((vector_size(HRI_VEC * 4)));
+typedef int32_t hri_vec_bits __attribute__((vector_size(HRI_VEC * 4)));
 
-static inline hri_v4 hri_v4_load(const float *p) {
-    hri_v4 v;
+static inline hri_vec hri_vec_load(const float *p) {
+    hri_vec v;
     memcpy(&v, p, sizeof v);
     return v;
 }
-static inline hri_v4 hri_v4_pick(hri_v4i mask, hri_v4 yes, hri_v4 no) {
-    return (hri_v4)(((hri_v4i)yes & mask) | ((hri_v4i)no & ~mask));
+static inline hri_vec hri_vec_pick(hri_vec_bits mask, hri_vec yes, hri_vec no) {
+    return (hri_vec)(((hri_vec_bits)yes & mask) | ((hri_vec_bits)no & ~mask));
 }
 
 /* The sum of the lanes, by halves. */
@@ -100,12 +107,12 @@ static inline float hri_lanes_sum(const float *lanes) {
 
 /* Element i is added to lane i % HRI_LANES.  In vectors by hand: compilers unroll lanes before they see them. */
 static inline void hri_lanes_add(float *lanes, const float *x, int64_t n) {
-    hri_v4 sum[HRI_LANES / 4];
+    hri_vec sum[HRI_LANES / HRI_VEC];
     int64_t i = 0;
     memcpy(sum, lanes, sizeof sum);
     for (; i + HRI_LANES <= n; i += HRI_LANES) {
-        for (int v = 0; v < HRI_LANES / 4; v++) {
-            sum[v] += hri_v4_load(x + i + 4 * v);
+        for (int v = 0; v < HRI_LANES / HRI_VEC; v++) {
+            sum[v] += hri_vec_load(x + i + HRI_VEC * v);
         }
     }
     memcpy(lanes, sum, sizeof sum);
@@ -126,19 +133,20 @@ static inline void hri_lanes_add(float *lanes, const float *x, int64_t n) {
 
 /* The largest of n numbers and `most`; NaN is passed over. */
 static inline float hri_block_max(const float *x, int64_t n, float most) {
-    hri_v4 top[4] = {{0}};
+    enum { N = 16 / HRI_VEC };
+    hri_vec top[N] = {{0}};
     int64_t i = 0;
-    for (int v = 0; v < 4; v++) {
+    for (int v = 0; v < N; v++) {
         top[v] += most;
     }
     for (; i + 16 <= n; i += 16) {
-        for (int v = 0; v < 4; v++) {
-            const hri_v4 y = hri_v4_load(x + i + 4 * v);
-            top[v] = hri_v4_pick(y > top[v], y, top[v]);
+        for (int v = 0; v < N; v++) {
+            const hri_vec y = hri_vec_load(x + i + HRI_VEC * v);
+            top[v] = hri_vec_pick(y > top[v], y, top[v]);
         }
     }
     for (int v = 0; v < 16; v++) {
-        most = top[v / 4][v % 4] > most ? top[v / 4][v % 4] : most;
+        most = top[v / HRI_VEC][v % HRI_VEC] > most ? top[v / HRI_VEC][v % HRI_VEC] : most;
     }
     for (; i < n; i++) {
         most = x[i] > most ? x[i] : most;

@@ -357,7 +357,7 @@ void hri_conv_forward(const hri_conv *v, const hri_call *c) {
         .k = v->kh * v->kw * v->cg,
         .pack_a = is_plain(v) ? hri_pack_a : pack_patches,
         .pack_b = hri_pack_b,
-        .row = forward_row,
+        .row = v->groups > 1 ? forward_row : NULL,
         .ctx = &p,
         .c_type = c->sig->out[0].type,
         .c = c->out[0],
@@ -403,7 +403,7 @@ void hri_conv_weight(const hri_conv *v, const hri_call *c) {
         .k = v->n * v->oh * v->ow,
         .pack_a = is_plain(v) ? hri_pack_a_t : pack_patches_t,
         .pack_b = hri_pack_b,
-        .row = forward_row,
+        .row = v->groups > 1 ? forward_row : NULL,
         .ctx = &p,
         .c_type = c->sig->out[0].type,
         .c = c->out[0],
@@ -425,13 +425,14 @@ static void pack_weights_t(const hri_gemm *g, int64_t group, int64_t first, int6
     const hri_conv *v = p->v;
     for (int64_t i = 0; i < count; i += HRI_GEMM_NR) {
         const int64_t rows = count - i < HRI_GEMM_NR ? count - i : HRI_GEMM_NR;
+        const int64_t width = hri_gemm_width(rows);
         for (int64_t k = k0; k < k0 + kc;) {
             const int64_t off = k % v->og;
             const int64_t left = v->og - off < k0 + kc - k ? v->og - off : k0 + kc - k;
             const tap t = tap_of(p, k / v->og);
             const int64_t at = (t.index * v->cg + first + i) * v->o + group * v->og + off;
-            hri_pack_turn(g->b_type, g->b, at, v->o, rows, left, HRI_GEMM_NR, to);
-            to += left * HRI_GEMM_NR;
+            hri_pack_turn(g->b_type, g->b, at, v->o, rows, left, width, to);
+            to += left * width;
             k += left;
         }
     }
@@ -516,7 +517,7 @@ void hri_conv_input(const hri_conv *v, const hri_call *c) {
                 .k = p.rows_r * p.rows_s * v->og,
                 .pack_a = is_plain(v) ? hri_pack_a : pack_patches,
                 .pack_b = pack_weights_t,
-                .row = input_row,
+                .row = v->groups > 1 || v->sh > 1 || v->sw > 1 ? input_row : NULL,
                 .ctx = &p,
                 .c_type = c->sig->out[0].type,
                 .c = c->out[0],

@@ -4,15 +4,25 @@
 #include <string.h>
 
 #include "graph/half.h"
+#ifdef HRI_GEMM_WIDE
+#include "ops/common/gemm_wide.h"
+#endif
 #include "ops/common/gemm_kernel.h"
 
-enum { MR = HRI_GEMM_MR, NR = HRI_GEMM_NR, MC = HRI_GEMM_MC, NC = HRI_GEMM_NC, KC = HRI_GEMM_KC };
+enum {
+    MR = HRI_GEMM_MR,
+    NR = HRI_GEMM_NR,
+    UNIT = HRI_GEMM_UNIT,
+    MC = HRI_GEMM_MC,
+    NC = HRI_GEMM_NC,
+    KC = HRI_GEMM_KC
+};
 
 /* ---- how the work is cut: by the shape alone ---- */
 
 typedef struct cut {
     int64_t m_tiles, m_tile; /* m_tile: rows of a tile, a multiple of 2 MR, MC at most */
-    int64_t n_tiles, n_tile; /* n_tile: columns of a tile, a multiple of NR */
+    int64_t n_tiles, n_tile; /* n_tile: columns of a tile, a multiple of UNIT */
     int64_t parts, k_part;   /* k_part: a multiple of KC, but for one part */
 } cut;
 
@@ -25,7 +35,7 @@ static cut cut_of(int64_t batch, int64_t m, int64_t n, int64_t k) {
     u.m_tiles = over(m, MC);
     u.m_tile = u.m_tiles ? over(over(m, u.m_tiles), 2 * MR) * 2 * MR : MC;
     u.n_tiles = over(n, NC);
-    u.n_tile = u.n_tiles ? over(over(n, u.n_tiles), NR) * NR : NR;
+    u.n_tile = u.n_tiles ? over(over(n, u.n_tiles), UNIT) * UNIT : UNIT;
     const int64_t tiles = batch * u.m_tiles * u.n_tiles;
     /* Enough tasks for a machine of some size, but no part shorter than four blocks. */
     u.parts = tiles > 0 && tiles < 16 ? over(16, tiles) : 1;
@@ -107,6 +117,10 @@ static void put_row(const hri_gemm *g, int64_t batch, int64_t i, int64_t j, int6
 /* One block of the depth: c (mc, nc) of row length ldc, from panels of A and B. */
 static void multiply(const hri_gemm_kernels *kernels, int64_t mc, int64_t nc, int64_t kc,
                      const float *a, const float *b, float *c, int64_t ldc, int first) {
+#ifdef HRI_GEMM_WIDE
+    (void)kernels;
+    hri_wide_multiply(mc, nc, kc, a, b, c, ldc, first);
+#else
     for (int64_t j = 0; j < nc; j += NR) {
         const int64_t left = nc - j;
         hri_gemm_kernel_fn *one = left <= 8 && kernels->one_8 ? kernels->one_8 : kernels->one;
@@ -118,6 +132,7 @@ static void multiply(const hri_gemm_kernels *kernels, int64_t mc, int64_t nc, in
             i += panels * MR;
         }
     }
+#endif
 }
 
 void hri_gemm_tile(int64_t m, int64_t n, int64_t k, const float *a, const float *b, float *c,
@@ -143,7 +158,11 @@ static void multiply_strip(const hri_gemm_kernels *kernels, int64_t mc, int64_t 
 static void multiply_in_place(const hri_gemm_kernels *kernels, int64_t mc, int64_t nc, int64_t kc,
                               const float *a, const float *b, float *c, int64_t ldc, int first,
                               float *room, int64_t ld) {
+#ifdef HRI_GEMM_WIDE
+    const int64_t m = mc, n = nc; /* nothing reaches beyond */
+#else
     const int64_t m = mc - mc % MR, n = nc - nc % NR;
+#endif
     multiply(kernels, m, n, kc, a, b, c, ldc, first);
     if (n < nc) {
         multiply_strip(kernels, m, nc - n, kc, a, b + n * kc, c + n, ldc, first, room, NR);

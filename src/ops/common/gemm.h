@@ -13,17 +13,27 @@
 #include "graph/op.h"
 
 enum {
-    HRI_GEMM_MR = 8,   /* rows of a panel of A */
-    HRI_GEMM_NR = 12,  /* columns of a panel of B */
+    HRI_GEMM_MR = 8,    /* rows of a panel of A */
+    HRI_GEMM_UNIT = 12, /* what columns are rounded up to where room is left for them */
+#ifdef HRI_GEMM_WIDE
+    HRI_GEMM_NR = 32, /* columns of a panel of B */
+#else
+    HRI_GEMM_NR = HRI_GEMM_UNIT,
+#endif
     HRI_GEMM_MC = 128, /* rows of a tile */
     HRI_GEMM_NC = 384, /* columns of a tile, at most */
     HRI_GEMM_KC = 256  /* depth of a block */
 };
 
+/* How wide the panel is that begins where `left` columns are left: in wide ones no more room is taken than there is. */
+static inline int64_t hri_gemm_width(int64_t left) {
+    return HRI_GEMM_NR == HRI_GEMM_UNIT || left >= HRI_GEMM_NR ? HRI_GEMM_NR : (left + 3) / 4 * 4;
+}
+
 typedef struct hri_gemm hri_gemm;
 
-/* Panels: row i, depth k of a panel of A lies at to[k * MR + i]; depth k, column j of one of B at to[k * NR + j].
- * Panels follow one another (kc * MR or kc * NR apart).  Rows and columns beyond the matrix are packed as zeros. */
+/* Panels: row i, depth k of a panel of A lies at to[k * MR + i]; depth k, column j of one of B at to[k * NR + j], of the last
+ * one at to[k * hri_gemm_width() + j].  Panels follow one another (kc * MR or kc * NR apart).  Rows and columns beyond the matrix are packed as zeros. */
 typedef void hri_pack_fn(const hri_gemm *g, int64_t batch, int64_t first, int64_t count, int64_t k0,
                          int64_t kc, float *to);
 

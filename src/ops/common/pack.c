@@ -1,8 +1,10 @@
 /* The plain packers of gemm.h.
  *
  * A block is either dense along the panel (A transposed, B) and copied, or dense along the depth (A, B transposed)
- * and turned over four by four. */
+ * and turned over four by four, or eight by eight where vectors are that long. */
 #include "ops/common/gemm.h"
+
+#include <string.h>
 
 #include "graph/half.h"
 
@@ -50,14 +52,76 @@ static inline void turn4(const float *x0, const float *x1, const float *x2, cons
     }
 }
 
+#ifdef __AVX__
+typedef float v8 __attribute__((vector_size(32)));
+typedef float v8_any __attribute__((vector_size(32), aligned(4), may_alias));
+#define LOAD8(R) const v8 r##R = *(const v8_any *)(x[R] + k)
+#define PAIR(I, A, B)                                                                              \
+    const v8 s##I = __builtin_shufflevector(r##A, r##B, 0, 8, 1, 9, 4, 12, 5, 13),                 \
+             t##I = __builtin_shufflevector(r##A, r##B, 2, 10, 3, 11, 6, 14, 7, 15)
+#define FOUR(I, A, B)                                                                              \
+    const v8 u##I##0 = __builtin_shufflevector(s##A, s##B, 0, 1, 8, 9, 4, 5, 12, 13),              \
+             u##I##1 = __builtin_shufflevector(s##A, s##B, 2, 3, 10, 11, 6, 7, 14, 15),            \
+             u##I##2 = __builtin_shufflevector(t##A, t##B, 0, 1, 8, 9, 4, 5, 12, 13),              \
+             u##I##3 = __builtin_shufflevector(t##A, t##B, 2, 3, 10, 11, 6, 7, 14, 15)
+#define LOW(K)  __builtin_shufflevector(u0##K, u1##K, 0, 1, 2, 3, 8, 9, 10, 11)
+#define HIGH(K) __builtin_shufflevector(u0##K, u1##K, 4, 5, 6, 7, 12, 13, 14, 15)
+
+static inline void store8(float *p, v8 v) {
+    *(v8_any *)p = v;
+}
+
+/* Eight rows become columns: to[k * width + 0..7]. */
+static inline void turn8(const float *const x[8], int64_t kc, float *to, int64_t width) {
+    int64_t k = 0;
+    for (; k + 8 <= kc; k += 8) {
+        float *at = to + k * width;
+        LOAD8(0);
+        LOAD8(1);
+        LOAD8(2);
+        LOAD8(3);
+        LOAD8(4);
+        LOAD8(5);
+        LOAD8(6);
+        LOAD8(7);
+        PAIR(0, 0, 1);
+        PAIR(1, 2, 3);
+        PAIR(2, 4, 5);
+        PAIR(3, 6, 7);
+        FOUR(0, 0, 1);
+        FOUR(1, 2, 3);
+        store8(at, LOW(0));
+        store8(at + width, LOW(1));
+        store8(at + 2 * width, LOW(2));
+        store8(at + 3 * width, LOW(3));
+        store8(at + 4 * width, HIGH(0));
+        store8(at + 5 * width, HIGH(1));
+        store8(at + 6 * width, HIGH(2));
+        store8(at + 7 * width, HIGH(3));
+    }
+    turn4(x[0] + k, x[1] + k, x[2] + k, x[3] + k, kc - k, to + k * width, width);
+    turn4(x[4] + k, x[5] + k, x[6] + k, x[7] + k, kc - k, to + k * width + 4, width);
+}
+#else
+static inline void turn8(const float *const x[8], int64_t kc, float *to, int64_t width) {
+    turn4(x[0], x[1], x[2], x[3], kc, to, width);
+    turn4(x[4], x[5], x[6], x[7], kc, to + 4, width);
+}
+#endif
+
 void hri_pack_turn8(const float *const rows[HRI_GEMM_MR], int64_t kc, float *to) {
-    turn4(rows[0], rows[1], rows[2], rows[3], kc, to, HRI_GEMM_MR);
-    turn4(rows[4], rows[5], rows[6], rows[7], kc, to + 4, HRI_GEMM_MR);
+    turn8(rows, kc, to, HRI_GEMM_MR);
 }
 
 void hri_pack_turn(hr_type type, const void *p, int64_t at, int64_t ld, int64_t rows, int64_t kc,
                    int64_t width, float *to) {
     int64_t r = 0;
+    for (; type == HR_TYPE_F32 && r + 8 <= rows; r += 8) {
+        const float *x = (const float *)p + at + r * ld;
+        const float *const eight[8] = {x,          x + ld,     x + 2 * ld, x + 3 * ld,
+                                       x + 4 * ld, x + 5 * ld, x + 6 * ld, x + 7 * ld};
+        turn8(eight, kc, to + r, width);
+    }
     for (; type == HR_TYPE_F32 && r + 4 <= rows; r += 4) {
         const float *x = (const float *)p + at + r * ld;
         turn4(x, x + ld, x + 2 * ld, x + 3 * ld, kc, to + r, width);
@@ -69,12 +133,16 @@ void hri_pack_turn(hr_type type, const void *p, int64_t at, int64_t ld, int64_t 
     }
 }
 
+static inline int64_t panel_width(int64_t width, int64_t left) {
+    return width == HRI_GEMM_NR ? hri_gemm_width(left) : width;
+}
+
 /* Source rows are dense along the depth: (count rows, ld). */
 static void pack_turned(hr_type type, const void *p, int64_t at, int64_t ld, int64_t count,
                         int64_t kc, int64_t width, float *to) {
     for (int64_t i = 0; i < count; i += width, to += kc * width) {
         const int64_t rows = count - i < width ? count - i : width;
-        hri_pack_turn(type, p, at + i * ld, ld, rows, kc, width, to);
+        hri_pack_turn(type, p, at + i * ld, ld, rows, kc, panel_width(width, rows), to);
     }
 }
 
@@ -83,9 +151,13 @@ static inline void copy_panels(const float *x, int64_t ld, int64_t panels, int64
                                int64_t width, float *to) {
     for (int64_t k = 0; k < kc; k++, x += ld, to += width) {
         for (int64_t i = 0; i < panels; i++) {
+#ifdef HRI_GEMM_WIDE
+            memcpy(to + i * kc * width, x + i * width, (size_t)width * sizeof *x);
+#else
             for (int64_t q = 0; q < width; q += 4) {
                 store4(to + i * kc * width + q, load4(x + i * width + q));
             }
+#endif
         }
     }
 }
@@ -102,9 +174,9 @@ static inline void pack_straight(hr_type type, const void *p, int64_t at, int64_
         copy_panels((const float *)p + at + i, ld, 1, kc, width, to + i * kc);
     }
     for (to += i * kc; i < count; i += width) {
-        const int64_t n = count - i < width ? count - i : width;
-        for (int64_t k = 0; k < kc; k++, to += width) {
-            for (int64_t q = 0; q < width; q++) {
+        const int64_t n = count - i < width ? count - i : width, wide = panel_width(width, n);
+        for (int64_t k = 0; k < kc; k++, to += wide) {
+            for (int64_t q = 0; q < wide; q++) {
                 to[q] = q < n ? load_real(type, p, at + k * ld + i + q) : 0.0f;
             }
         }

@@ -1,0 +1,33 @@
+# The ops once more for each level of x86-64 processor: the same sources, compiled for wider vectors.
+#
+#   v3: AVX2      v4: AVX-512
+#
+# Each level is one object file with one name, hr_ops_<level>, the list of the ops as hr_ops is; everything else in it is
+# local.  graph/op_kernel.c takes the kernels of the best level that the processor has.  No multiply-add is fused in any of
+# them, so that an op has the same bits at all levels; files that choose for themselves, by function, are compiled once, and
+# the levels call that one.  Not under a sanitizer, which looks at the same source as it is.
+option(HEADROOM_LEVELS "on x86-64, compile the ops for AVX2 and AVX-512 too" ON)
+set(level_objects "")
+if(HEADROOM_LEVELS AND CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64)$" AND NOT HEADROOM_SANITIZE)
+  set(level_flags_v3 -mavx2 -mbmi -mbmi2)
+  set(level_flags_v4 ${level_flags_v3} -mavx512f -mavx512bw -mavx512dq -mavx512vl -mprefer-vector-width=512
+    -DHRI_GEMM_WIDE)
+  set(level_sources ${kernel_sources})
+  list(FILTER level_sources EXCLUDE REGEX "_cuda\\.c$|_kernel\\.c$|/conv_few\\.c$")
+  foreach(level v3 v4)
+    add_library(headroom_ops_${level} OBJECT ${level_sources} ${op_list})
+    target_include_directories(headroom_ops_${level} PRIVATE include src)
+    target_compile_options(headroom_ops_${level} PRIVATE -DHRI_LEVEL -ffp-contract=off ${level_flags_${level}})
+    set(object ${CMAKE_BINARY_DIR}/ops_${level}.o)
+    add_custom_command(OUTPUT ${object}
+      COMMAND ${CMAKE_LINKER} -r -o ${object}.all $<TARGET_OBJECTS:headroom_ops_${level}>
+      COMMAND ${CMAKE_OBJCOPY} --redefine-sym hr_ops=hr_ops_${level} ${object}.all ${object}
+      COMMAND ${CMAKE_OBJCOPY} --keep-global-symbol=hr_ops_${level} ${object}
+      DEPENDS headroom_ops_${level} $<TARGET_OBJECTS:headroom_ops_${level}>
+      COMMENT "The ops for x86-64-${level}" VERBATIM COMMAND_EXPAND_LISTS)
+    list(APPEND level_objects ${object})
+  endforeach()
+  set_source_files_properties(${level_objects} PROPERTIES EXTERNAL_OBJECT TRUE GENERATED TRUE)
+  add_custom_target(headroom_levels DEPENDS ${level_objects})
+  set_source_files_properties(src/graph/op_kernel.c PROPERTIES COMPILE_DEFINITIONS HEADROOM_LEVELS)
+endif()

@@ -1,0 +1,135 @@
+/* The product of panels for vectors of 16, AVX-512: 8 rows by 32 columns in registers.
+ *
+ * Columns of B lie in two vectors, numbers of A are broadcast, so that the sums are rows of C and go where they belong as
+ * they are.  16 sums need two loads of B and eight of A for 16 multiply-adds; a panel of B (32 by KC) stays in the first
+ * cache while those of A pass by.  The last panel of B is as wide as it has columns, to the next multiple of four: what is read
+ * behind it is some number, and is not stored.  For gemm.c alone, where HRI_GEMM_WIDE is set (cmake/levels.cmake). */
+#ifndef HRI_OPS_COMMON_GEMM_WIDE_H
+#define HRI_OPS_COMMON_GEMM_WIDE_H
+
+#include <stdint.h>
+#include <string.h>
+
+#ifdef __AVX512F__
+#include <immintrin.h>
+#endif
+
+#include "ops/common/gemm.h"
+
+typedef float hri_v16 __attribute__((vector_size(64)));
+typedef float hri_v16_any __attribute__((vector_size(64), aligned(4), may_alias));
+
+#ifdef __AVX512F__
+#define HRI_WIDE_FMA(A, B, C) ((hri_v16)_mm512_fmadd_ps((__m512)(A), (__m512)(B), (__m512)(C)))
+#define HRI_WIDE_ALL(X)       ((hri_v16)_mm512_set1_ps(X))
+#define HRI_WIDE_ONCE(X)      __asm__("" : "+v"(X)) /* to a register, not twice from memory */
+#else
+#define HRI_WIDE_FMA(A, B, C) ((A) * (B) + (C))
+#define HRI_WIDE_ALL(X)       ((hri_v16){0} + (X))
+#define HRI_WIDE_ONCE(X)      (void)(X)
+#endif
+#define HRI_WIDE_ROWS(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7)
+
+static inline void hri_wide_store(hri_v16 s, float *c, int first) {
+    hri_v16_any *to = (hri_v16_any *)c;
+    if (first) {
+        *to = s;
+    } else {
+        *to += s;
+    }
+}
+
+/* One row of sums to c: all of two vectors, or the first `columns`. */
+static inline void hri_wide_put(hri_v16 s, hri_v16 t, float *c, int64_t columns, int first) {
+    if (columns == 2 * 16) {
+        hri_wide_store(s, c, first);
+        hri_wide_store(t, c + 16, first);
+        return;
+    }
+    float line[32];
+    memcpy(line, &s, sizeof s);
+    memcpy(line + 16, &t, sizeof t);
+    for (int64_t j = 0; j < columns; j++) {
+        c[j] = first ? line[j] : c[j] + line[j];
+    }
+}
+
+static inline void hri_wide_put_16(hri_v16 s, float *c, int64_t columns, int first) {
+    if (columns == 16) {
+        hri_wide_store(s, c, first);
+    } else {
+        hri_wide_put(s, s, c, columns, first);
+    }
+}
+
+/* One panel of A: rows and columns that are stored. */
+static void hri_wide_8(int64_t kc, const float *a, const float *b, int64_t width, float *c,
+                       int64_t ldc, int64_t rows, int64_t columns, int first) {
+#define DECLARE(I) hri_v16 s##I = {0}, t##I = {0};
+#define ADD(I)                                                                                     \
+    {                                                                                              \
+        hri_v16 z = HRI_WIDE_ALL(a[I]);                                                            \
+        HRI_WIDE_ONCE(z);                                                                          \
+        s##I = HRI_WIDE_FMA(x, z, s##I);                                                           \
+        t##I = HRI_WIDE_FMA(y, z, t##I);                                                           \
+    }
+#define PUT(I)                                                                                     \
+    if (I < rows) {                                                                                \
+        hri_wide_put(s##I, t##I, c + I * ldc, columns, first);                                     \
+    }
+    HRI_WIDE_ROWS(DECLARE)
+#pragma GCC unroll 2
+    for (int64_t k = 0; k < kc; k++, a += HRI_GEMM_MR, b += width) {
+        const hri_v16 x = ((const hri_v16_any *)b)[0], y = ((const hri_v16_any *)b)[1];
+        HRI_WIDE_ROWS(ADD)
+    }
+    HRI_WIDE_ROWS(PUT)
+#undef DECLARE
+#undef ADD
+#undef PUT
+}
+
+/* Two panels of A, 16 columns at most. */
+static void hri_wide_16(int64_t kc, const float *a, const float *b, int64_t width, float *c,
+                        int64_t ldc, int64_t rows, int64_t columns, int first) {
+#define DECLARE(I) hri_v16 s##I = {0}, t##I = {0};
+#define ADD(I)                                                                                     \
+    s##I = HRI_WIDE_FMA(x, HRI_WIDE_ALL(a[I]), s##I);                                              \
+    t##I = HRI_WIDE_FMA(x, HRI_WIDE_ALL(more[I]), t##I);
+#define PUT(I)                                                                                     \
+    if (I < rows) {                                                                                \
+        hri_wide_put_16(s##I, c + I * ldc, columns, first);                                        \
+    }                                                                                              \
+    if (HRI_GEMM_MR + I < rows) {                                                                  \
+        hri_wide_put_16(t##I, c + (HRI_GEMM_MR + I) * ldc, columns, first);                        \
+    }
+    const float *more = a + kc * HRI_GEMM_MR;
+    HRI_WIDE_ROWS(DECLARE)
+    for (int64_t k = 0; k < kc; k++, a += HRI_GEMM_MR, more += HRI_GEMM_MR, b += width) {
+        const hri_v16 x = ((const hri_v16_any *)b)[0];
+        HRI_WIDE_ROWS(ADD)
+    }
+    HRI_WIDE_ROWS(PUT)
+#undef DECLARE
+#undef ADD
+#undef PUT
+}
+
+/* c (mc, nc), no more and no less, = or += panels of A times panels of B. */
+static inline void hri_wide_multiply(int64_t mc, int64_t nc, int64_t kc, const float *a,
+                                     const float *b, float *c, int64_t ldc, int first) {
+    for (int64_t j = 0; j < nc; j += HRI_GEMM_NR) {
+        const int64_t left = nc - j, columns = left < HRI_GEMM_NR ? left : HRI_GEMM_NR;
+        const int64_t width = hri_gemm_width(left);
+        for (int64_t i = 0; i < mc;) {
+            const int two = columns <= 16 && mc - i > HRI_GEMM_MR;
+            const int64_t most = two ? 2 * HRI_GEMM_MR : HRI_GEMM_MR;
+            const int64_t rows = mc - i < most ? mc - i : most;
+            (two ? hri_wide_16 : hri_wide_8)(kc, a + i * kc, b + j * kc, width, c + i * ldc + j,
+                                             ldc, rows, columns, first);
+            i += rows;
+        }
+    }
+}
+
+#endif
