@@ -249,6 +249,27 @@ static hr_status unplanned(maker *m, uint64_t *out) {
     return status;
 }
 
+/* Places the schedule as it is, with neighbours that go together where the budget bears it. */
+static hr_status place_now(maker *m, uint64_t look, hri_plan **out) {
+    const uint64_t budget = m->o.budget_bytes;
+    hri_plan *plan = NULL;
+    uint32_t moved = 0;
+    hr_status status = HR_OK;
+    if (!m->o.any) {
+        m->s.limit = m->limit;
+        status = hri_schedule_join(&m->s, &moved);
+    }
+    status = status == HR_OK ? hri_place(&m->s, &m->o, look, &plan) : status;
+    if (status == HR_OK && moved && budget && plan->arena_bytes > budget) {
+        hri_plan_destroy(plan);
+        plan = NULL;
+        status = hri_schedule_run(&m->s);
+        status = status == HR_OK ? hri_place(&m->s, &m->o, look, &plan) : status;
+    }
+    *out = plan;
+    return status;
+}
+
 /* The limit had to sink, and the placement leaves room after all: keeps more while that can be placed. */
 static hr_status spend_rest(maker *m, uint32_t at, hri_plan **plan) {
     const uint64_t budget = m->o.budget_bytes;
@@ -267,7 +288,7 @@ static hr_status spend_rest(maker *m, uint32_t at, hri_plan **plan) {
         if (status != HR_OK || m->s.time_ns >= time) {
             return status;
         }
-        status = hri_place(&m->s, &m->o, LONG_LOOK, &better);
+        status = place_now(m, LONG_LOOK, &better);
         if (status != HR_OK || better->arena_bytes > budget) {
             hri_plan_destroy(better);
             return status;
@@ -295,7 +316,10 @@ static hr_status place_one(maker *m, hri_plan **out, uint32_t *at, uint64_t *ove
         hr_status status = go_to(m, *at);
         for (int long_look = 0; long_look < looks && status == HR_OK; long_look++) {
             hri_plan *plan = NULL;
-            status = hri_place(&m->s, &m->o, long_look ? LONG_LOOK : SHORT_LOOK, &plan);
+            status = hri_schedule_run(&m->s); /* without what the look before had brought together */
+            status = status == HR_OK
+                         ? place_now(m, long_look ? LONG_LOOK : SHORT_LOOK, &plan)
+                         : status;
             if (status != HR_OK || budget == 0 || plan->arena_bytes <= budget) {
                 *out = plan;
                 return status;

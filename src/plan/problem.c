@@ -404,6 +404,9 @@ static uint64_t hash_of(const hri_problem *p) {
         const hri_problem_op *op = &p->ops[n];
         hri_hasher_add_u64(&h, (uint64_t)op->phase * 2 + op->once);
         hri_hasher_add_u64(&h, (uint64_t)op->in_count << 32 | op->out_count);
+        if (op->joins) {
+            hri_hasher_add_u64(&h, UINT64_C(0x6a6f696e73) + n);
+        }
         if (op->net) { /* what needs no other rank has the hash that it always had */
             hri_hasher_add_u64(&h, op->wire_bytes + 1);
         }

@@ -74,6 +74,9 @@ static void print_op(hri_json *j, const hri_problem_op *op) {
     if (op->once) {
         hri_json_bool(j, "once", true);
     }
+    if (op->joins) {
+        hri_json_bool(j, "joins", true);
+    }
     if (op->net) {
         hri_json_u64(j, "wire_bytes", op->wire_bytes);
     }
@@ -349,7 +352,7 @@ static hr_status read_variants(reader *r, json_t *object, hri_problem_op *op) {
 static hr_status read_op(reader *r, json_t *object, uint32_t at) {
     static const char *const keys[] = {
         "name",    "kind",    "phase",           "in",         "out", "variants", "once",
-        "coupled", "time_ns", "workspace_bytes", "wire_bytes", NULL};
+        "coupled", "time_ns", "workspace_bytes", "wire_bytes", "joins", NULL};
     hri_problem_op op = {.id = at, .in = r->list, .out = r->outputs};
     hr_status status = check_keys(r, object, keys);
     if (status == HR_OK) {
@@ -378,6 +381,7 @@ static hr_status read_op(reader *r, json_t *object, uint32_t at) {
         status = read_output(r, json_array_get(out, k), &r->outputs[k]);
     }
     op.once = (uint8_t)json_is_true(json_object_get(object, "once"));
+    op.joins = (uint8_t)json_is_true(json_object_get(object, "joins"));
     op.coupled = (uint8_t)json_is_true(json_object_get(object, "coupled"));
     if (status == HR_OK && json_object_get(object, "wire_bytes")) {
         op.net = 1;

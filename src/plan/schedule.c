@@ -598,6 +598,14 @@ static hr_status measure(hri_schedule *s) {
     return HR_OK;
 }
 
+hr_status hri_schedule_reorder(hri_schedule *s) {
+    const hr_status status = hri_schedule_put_in_order(s);
+    for (uint32_t i = 0; i < s->instance_count; i++) {
+        s->instances[i].place = i;
+    }
+    return status == HR_OK ? measure(s) : status;
+}
+
 /* The schedule with exchanges waited for where they are started, and then as they move; *most: the bytes of the former. */
 static hr_status run_once(hri_schedule *s, uint64_t *most) {
     hr_status status = generate(s);

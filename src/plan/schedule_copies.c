@@ -10,7 +10,7 @@
 #include "base/alloc.h"
 #include "plan/schedule_int.h"
 
-static hr_status size_copies(hri_schedule *s) {
+hr_status hri_schedule_size_keys(hri_schedule *s) {
     struct hri_schedule_scratch *x = s->scratch;
     if (x->copy_space >= s->entry_space) {
         return HR_OK;
@@ -114,8 +114,7 @@ static int by_key(const void *a, const void *b) {
     return x->entry < y->entry ? -1 : x->entry > y->entry;
 }
 
-/* Puts the entries in their new order; pairs and lives follow. */
-static hr_status put_in_order(hri_schedule *s) {
+hr_status hri_schedule_put_in_order(hri_schedule *s) {
     struct hri_schedule_scratch *x = s->scratch;
     keyed *list = hri_malloc(((size_t)s->entry_count + 1) * sizeof *list);
     if (!list) {
@@ -157,7 +156,7 @@ hr_status hri_schedule_time_copies(hri_schedule *s) {
         s->time_ns += s->copy_ns[0] + s->copy_ns[1];
         return HR_OK;
     }
-    hr_status status = size_copies(s);
+    hr_status status = hri_schedule_size_keys(s);
     if (status == HR_OK) {
         begin_places(s);
         if (s->copy_count && !s->p->copies_block) {
@@ -166,7 +165,7 @@ hr_status hri_schedule_time_copies(hri_schedule *s) {
         status = s->net_count && !s->at_once ? hri_schedule_place_nets(s) : HR_OK;
     }
     if (status == HR_OK) {
-        status = put_in_order(s);
+        status = hri_schedule_put_in_order(s);
     }
     if (status != HR_OK) {
         return status;

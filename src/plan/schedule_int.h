@@ -34,6 +34,12 @@ struct hri_schedule_scratch {
 HR_MUST_CHECK hr_status hri_schedule_time_copies(hri_schedule *s);
 /* Of that, the keys of exchanges and of the waits for them; x->clock has the compute time before each entry. */
 HR_MUST_CHECK hr_status hri_schedule_place_nets(hri_schedule *s);
+/* Room for the keys of all entries: twice the entry that an entry goes before, odd for those that stay. */
+HR_MUST_CHECK hr_status hri_schedule_size_keys(hri_schedule *s);
+/* Puts the entries in the order of their keys; pairs and lives follow. */
+HR_MUST_CHECK hr_status hri_schedule_put_in_order(hri_schedule *s);
+/* The same, and measures them anew.  What is fixed stays in its order: that is for who sets the keys. */
+HR_MUST_CHECK hr_status hri_schedule_reorder(hri_schedule *s);
 /* The first entry in [low, high] that begins at `time` or later. */
 uint32_t hri_schedule_entry_at(const double *clock, uint32_t low, uint32_t high, double time);
 

@@ -1,0 +1,86 @@
+/* Neighbours that go together: see hri_schedule_join in schedule.h.
+ *
+ * Some ops make a sum that they read themselves, when it would have been made right before them (`joins`).  What is made again
+ * for such an op comes between the two: here the sum moves behind it, where the bytes that its inputs hold meanwhile stay
+ * under the limit.  Nothing else changes: the same ops run, and as often. */
+#include "plan/schedule_int.h"
+
+/* The entry that first touches what entry e makes, if it joins it; HRI_PROBLEM_NONE: nobody does.  Nothing but computing may
+ * lie between. */
+static uint32_t find_reader(const hri_schedule *s, uint32_t e) {
+    const hri_problem *p = s->p;
+    const hri_problem_op *op = &p->ops[s->entries[e].op];
+    if (op->out_count != 1 || s->fixed[op->out[0].value]) {
+        return HRI_PROBLEM_NONE;
+    }
+    const uint32_t made = s->touches[s->entries[e].first + op->in_count].instance;
+    for (uint32_t f = e + 1; f < s->entry_count && s->entries[f].kind == HRI_STEP_RUN; f++) {
+        const hri_problem_op *next = &p->ops[s->entries[f].op];
+        const hri_touch *t = s->touches + s->entries[f].first;
+        for (uint32_t i = 0; i < next->in_count; i++) {
+            if (t[i].instance == made) {
+                return next->joins && i == 0 ? f : HRI_PROBLEM_NONE;
+            }
+        }
+    }
+    return HRI_PROBLEM_NONE;
+}
+
+/* How many bytes more are held between e and its reader when e waits: what would die in it, less what it makes. */
+static uint64_t held_bytes(const hri_schedule *s, uint32_t e) {
+    const hri_problem_op *op = &s->p->ops[s->entries[e].op];
+    const hri_touch *t = s->touches + s->entries[e].first;
+    uint64_t held = 0;
+    for (uint32_t i = 0; i < op->in_count; i++) {
+        const hri_instance *x = &s->instances[t[i].instance];
+        const int again = i > 0 && t[i].instance == t[i - 1].instance;
+        held += x->last == e && !s->fixed[x->value] && !again ? s->p->values[x->value].room_bytes
+                                                              : 0;
+    }
+    const uint64_t made = s->p->values[op->out[0].value].room_bytes;
+    return held > made ? held - made : 0;
+}
+
+/* May the entry wait until right before f?  It may not read what is updated meanwhile. */
+static int may_wait(const hri_schedule *s, uint32_t e, uint32_t f, uint64_t held) {
+    const hri_problem_op *op = &s->p->ops[s->entries[e].op];
+    for (uint32_t i = 0; i < op->in_count; i++) {
+        if (s->fixed[op->in[i]]) {
+            return 0;
+        }
+    }
+    for (uint32_t k = e + 1; k <= f; k++) {
+        if (s->live[k] + held > s->limit) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+hr_status hri_schedule_join(hri_schedule *s, uint32_t *moved) {
+    struct hri_schedule_scratch *x = s->scratch;
+    *moved = 0;
+    if (s->net_count) {
+        return HR_OK;
+    }
+    hr_status status = hri_schedule_size_keys(s);
+    if (status != HR_OK) {
+        return status;
+    }
+    for (uint32_t e = 0; e < s->entry_count; e++) {
+        x->keys[e] = 2 * (uint64_t)e + 1;
+    }
+    for (uint32_t e = 0; e < s->entry_count; e++) {
+        const uint32_t f = s->entries[e].kind == HRI_STEP_RUN ? find_reader(s, e) : HRI_PROBLEM_NONE;
+        const uint64_t held = f != HRI_PROBLEM_NONE && f > e + 1 ? held_bytes(s, e) : 0;
+        if (f == HRI_PROBLEM_NONE || f == e + 1 || !may_wait(s, e, f, held)) {
+            continue;
+        }
+        x->keys[e] = 2 * (uint64_t)f;
+        ++*moved;
+        for (uint32_t k = e + 1; k <= f; k++) {
+            s->live[k] += held; /* for the ones that come */
+        }
+    }
+    return *moved ? hri_schedule_reorder(s) : HR_OK;
+}
