@@ -258,6 +258,10 @@ enum { HRI_GPU_CONTEST_MOST = 16 };
 enum { HRI_GPU_TRIAL_BYTES = 4096 };
 void hri_gpu_trial(hri_gpu *gpu, hr_addr at);
 
+/* Reals (f32, bf16 or f16) of either sign under 2 that differ from one another, in the queue in use.  Products of equal numbers take
+ * less power than those of a step, and a GPU's clock follows the power: times of kernels are of such numbers. */
+HR_MUST_CHECK hr_status hri_gpu_make_up(hri_gpu *gpu, hr_addr at, hr_type type, int64_t count);
+
 /* One of the ways to do what `key` names (with its library's version, where one is involved): chosen in the first trial,
  * then kept, on disk too.  Ways that fail are left out.  HR_E_BUSY outside a trial when nothing was chosen yet;
  * HR_E_UNSUPPORTED when all failed. */

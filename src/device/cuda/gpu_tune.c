@@ -50,6 +50,12 @@ static hr_status fill(hri_gpu *gpu, const hri_gpu_operand *x, uint32_t index, ui
         HRI_GPU_ARGS(&to, &count, &type, &top, &from, &stride, &period, &extent, &cancel, &negate));
 }
 
+hr_status hri_gpu_make_up(hri_gpu *gpu, hr_addr at, hr_type type, int64_t count) {
+    const hri_gpu_operand x = {
+        .at = at, .type = type, .count = count, .stride = 1, .period = 1, .extent = 1};
+    return fill(gpu, &x, 0, 1, 0);
+}
+
 static hr_status digest_one(hri_gpu *gpu, const hri_gpu_result *r, hri_hasher *h) {
     uint64_t part[2 * BLOCKS], low = 0, high = 0;
     hr_addr from = r->at, to = gpu->trial_at;

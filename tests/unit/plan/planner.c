@@ -8,7 +8,9 @@
 #include "base/fault.h"
 #include "plan/descend.h"
 #include "plan/from_graph.h"
+#include "plan/place.h"
 #include "plan/plan.h"
+#include "plan/schedule.h"
 #include "test.h"
 
 /* A chain of `n` layers of 100 bytes and its backward part, which reads every layer's output.  The gradient may lie over
@@ -228,4 +230,99 @@ TEST(from_graph, a_view_is_the_value_it_looks_at) {
     CHECK_EQ(x.problem.values[x.value_of[s]].result, 1);
     hri_graph_problem_deinit(&x);
     hr_graph_destroy(g);
+}
+
+/* f -> x; then a backward part in which a sum of two is read by an op that joins it, and needs x, which is made again. */
+static void sum_and_reader(hri_problem *p) {
+    static const char *const names[] = {"x", "y", "u", "v", "w", "sum", "end"};
+    static const struct {
+        uint32_t in[3], in_count, out, phase, joins;
+    } ops[] = {
+        {{0}, 1, 1, 0, 0},       {{1}, 1, 2, 0, 0},    {{2}, 1, 3, 1, 0},
+        {{3}, 1, 4, 1, 0},       {{3, 4}, 2, 5, 1, 0}, /* the sum */
+        {{5, 1}, 2, 6, 1, 1}, /* its reader */
+    };
+    const hri_problem_variant one = {"", 10, 0};
+    uint32_t number;
+    hri_problem_init(p, 4);
+    for (uint32_t v = 0; v < 7; v++) {
+        const hri_problem_value value = {.name = names[v],
+                                         .bytes = v == 2 ? 200 : 100,
+                                         .role = v ? HRI_ROLE_MADE : HRI_ROLE_INPUT,
+                                         .result = v == 6 || v == 0};
+        CHECK_OK(hri_problem_add_value(p, &value, &number));
+    }
+    for (size_t i = 0; i < sizeof ops / sizeof ops[0]; i++) {
+        const hri_problem_output out = {.value = ops[i].out, .overwrite = i == 4};
+        const hri_problem_op op = {.name = names[ops[i].out],
+                                   .phase = (uint8_t)ops[i].phase,
+                                   .joins = (uint8_t)ops[i].joins,
+                                   .in_count = ops[i].in_count,
+                                   .in = ops[i].in,
+                                   .out_count = 1,
+                                   .out = &out,
+                                   .variant_count = 1,
+                                   .variants = &one};
+        CHECK_OK(hri_problem_add_op(p, &op, &number));
+    }
+    CHECK_OK(hri_problem_finish(p, NULL));
+}
+
+/* The steps that run the sum and its reader. */
+static void find_pair(const hri_plan *plan, uint32_t *sum, uint32_t *reader) {
+    for (uint32_t i = 0; i < plan->step_count; i++) {
+        *sum = plan->steps[i].op == 4 ? i : *sum;
+        *reader = plan->steps[i].op == 5 ? i : *reader;
+    }
+}
+
+TEST(planner, brings_a_sum_next_to_the_op_that_joins_it_where_there_is_room) {
+    hri_problem p;
+    uint32_t sum = 0, reader = 0;
+    sum_and_reader(&p);
+    /* x, y, u are 400; without y it is 300 and u dies early: y is made again for the reader. */
+    for (uint64_t budget = 300; budget <= 400; budget += 100) {
+        hri_schedule s;
+        uint32_t moved = 0;
+        CHECK_OK(hri_schedule_init(&s, &p));
+        s.gaps[hri_gap_of(&p, 1, 1)] = 1; /* y is dropped between its uses */
+        s.limit = budget;
+        CHECK_OK(hri_schedule_run(&s));
+        CHECK_EQ(s.peak_bytes, 300);
+        CHECK_EQ(s.entry_count, 7);
+        CHECK_EQ(s.entries[4].op, 4);
+        CHECK_EQ(s.entries[5].op, 0); /* y, again */
+        CHECK_OK(hri_schedule_join(&s, &moved));
+        CHECK_EQ(moved, budget == 400);
+        CHECK_EQ(s.entries[4].op, budget == 400 ? 0 : 4);
+        CHECK_EQ(s.entries[5].op, budget == 400 ? 4 : 0);
+        CHECK_EQ(s.peak_bytes, budget);
+        CHECK_OK(hri_schedule_run(&s)); /* as before */
+        CHECK_EQ(s.entries[4].op, 4);
+        CHECK_OK(hri_schedule_join(&s, &moved));
+        hri_plan *plan = NULL;
+        const hri_plan_options o = {.budget_bytes = budget};
+        CHECK_OK(hri_place(&s, &o, 10, &plan));
+        CHECK_OK(hri_plan_check(&p, plan, budget, NULL));
+        find_pair(plan, &sum, &reader);
+        CHECK_EQ(reader - sum, budget == 400 ? 1 : 2);
+        hri_plan_destroy(plan);
+        hri_schedule_deinit(&s);
+    }
+    hri_problem_deinit(&p);
+}
+
+TEST(planner, what_joins_is_written_and_read) {
+    hri_problem p, q;
+    char *text;
+    sum_and_reader(&p);
+    CHECK_OK(hri_problem_print(&p, &text));
+    CHECK_OK(hri_problem_parse(text, strlen(text), &q, NULL));
+    CHECK(q.ops[5].joins && !q.ops[4].joins && q.hash == p.hash);
+    p.ops[5].joins = 0;
+    CHECK_OK(hri_problem_finish(&p, NULL));
+    CHECK(p.hash != q.hash);
+    hri_free(text);
+    hri_problem_deinit(&p);
+    hri_problem_deinit(&q);
 }
