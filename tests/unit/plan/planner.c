@@ -247,13 +247,13 @@ static void sum_and_reader(hri_problem *p) {
     hri_problem_init(p, 4);
     for (uint32_t v = 0; v < 7; v++) {
         const hri_problem_value value = {.name = names[v],
-                                         .bytes = v == 2 ? 200 : 100,
+                                         .bytes = 100,
                                          .role = v ? HRI_ROLE_MADE : HRI_ROLE_INPUT,
                                          .result = v == 6 || v == 0};
         CHECK_OK(hri_problem_add_value(p, &value, &number));
     }
     for (size_t i = 0; i < sizeof ops / sizeof ops[0]; i++) {
-        const hri_problem_output out = {.value = ops[i].out, .overwrite = i == 4};
+        const hri_problem_output out = {.value = ops[i].out, .overwrite = i >= 4};
         const hri_problem_op op = {.name = names[ops[i].out],
                                    .phase = (uint8_t)ops[i].phase,
                                    .joins = (uint8_t)ops[i].joins,
@@ -280,7 +280,7 @@ TEST(planner, brings_a_sum_next_to_the_op_that_joins_it_where_there_is_room) {
     hri_problem p;
     uint32_t sum = 0, reader = 0;
     sum_and_reader(&p);
-    /* x, y, u are 400; without y it is 300 and u dies early: y is made again for the reader. */
+    /* Three values at a time; with the two that are summed, y and x it is four. */
     for (uint64_t budget = 300; budget <= 400; budget += 100) {
         hri_schedule s;
         uint32_t moved = 0;
