@@ -316,10 +316,10 @@ static hr_status place_one(maker *m, hri_plan **out, uint32_t *at, uint64_t *ove
         hr_status status = go_to(m, *at);
         for (int long_look = 0; long_look < looks && status == HR_OK; long_look++) {
             hri_plan *plan = NULL;
-            status = hri_schedule_run(&m->s); /* without what the look before had brought together */
-            status = status == HR_OK
-                         ? place_now(m, long_look ? LONG_LOOK : SHORT_LOOK, &plan)
-                         : status;
+            status =
+                hri_schedule_run(&m->s); /* without what the look before had brought together */
+            status =
+                status == HR_OK ? place_now(m, long_look ? LONG_LOOK : SHORT_LOOK, &plan) : status;
             if (status != HR_OK || budget == 0 || plan->arena_bytes <= budget) {
                 *out = plan;
                 return status;

@@ -98,10 +98,10 @@ typedef struct hri_problem_op {
     uint8_t phase;           /* hri_problem_phase */
     uint8_t once;            /* 1: may not be run a second time in a step */
     uint8_t coupled;         /* hri_problem_coupled: samples of a batch touch one another */
-    uint8_t joins;           /* 1: it makes its first input itself if that would be made right before it */
-    uint8_t net;             /* 1: ranks exchange bytes: all of them run these in one order */
-    uint64_t wire_bytes;     /* that this rank sends then */
-    uint32_t id;             /* the caller's own number for it */
+    uint8_t joins; /* 1: it makes its first input itself if that would be made right before it */
+    uint8_t net;   /* 1: ranks exchange bytes: all of them run these in one order */
+    uint64_t wire_bytes; /* that this rank sends then */
+    uint32_t id;         /* the caller's own number for it */
     uint32_t in_count, out_count, variant_count;
     const uint32_t *in;
     const hri_problem_output *out;

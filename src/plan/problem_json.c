@@ -351,7 +351,7 @@ static hr_status read_variants(reader *r, json_t *object, hri_problem_op *op) {
 
 static hr_status read_op(reader *r, json_t *object, uint32_t at) {
     static const char *const keys[] = {
-        "name",    "kind",    "phase",           "in",         "out", "variants", "once",
+        "name",    "kind",    "phase",           "in",         "out",   "variants", "once",
         "coupled", "time_ns", "workspace_bytes", "wire_bytes", "joins", NULL};
     hri_problem_op op = {.id = at, .in = r->list, .out = r->outputs};
     hr_status status = check_keys(r, object, keys);

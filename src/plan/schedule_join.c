@@ -34,8 +34,8 @@ static uint64_t held_bytes(const hri_schedule *s, uint32_t e) {
     for (uint32_t i = 0; i < op->in_count; i++) {
         const hri_instance *x = &s->instances[t[i].instance];
         const int again = i > 0 && t[i].instance == t[i - 1].instance;
-        held += x->last == e && !s->fixed[x->value] && !again ? s->p->values[x->value].room_bytes
-                                                              : 0;
+        held +=
+            x->last == e && !s->fixed[x->value] && !again ? s->p->values[x->value].room_bytes : 0;
     }
     const uint64_t made = s->p->values[op->out[0].value].room_bytes;
     return held > made ? held - made : 0;
@@ -71,7 +71,8 @@ hr_status hri_schedule_join(hri_schedule *s, uint32_t *moved) {
         x->keys[e] = 2 * (uint64_t)e + 1;
     }
     for (uint32_t e = 0; e < s->entry_count; e++) {
-        const uint32_t f = s->entries[e].kind == HRI_STEP_RUN ? find_reader(s, e) : HRI_PROBLEM_NONE;
+        const uint32_t f =
+            s->entries[e].kind == HRI_STEP_RUN ? find_reader(s, e) : HRI_PROBLEM_NONE;
         const uint64_t held = f != HRI_PROBLEM_NONE && f > e + 1 ? held_bytes(s, e) : 0;
         if (f == HRI_PROBLEM_NONE || f == e + 1 || !may_wait(s, e, f, held)) {
             continue;

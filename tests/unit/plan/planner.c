@@ -238,9 +238,9 @@ static void sum_and_reader(hri_problem *p) {
     static const struct {
         uint32_t in[3], in_count, out, phase, joins;
     } ops[] = {
-        {{0}, 1, 1, 0, 0},       {{1}, 1, 2, 0, 0},    {{2}, 1, 3, 1, 0},
-        {{3}, 1, 4, 1, 0},       {{3, 4}, 2, 5, 1, 0}, /* the sum */
-        {{5, 1}, 2, 6, 1, 1}, /* its reader */
+        {{0}, 1, 1, 0, 0},    {{1}, 1, 2, 0, 0},    {{2}, 1, 3, 1, 0},
+        {{3}, 1, 4, 1, 0},    {{3, 4}, 2, 5, 1, 0}, /* the sum */
+        {{5, 1}, 2, 6, 1, 1},                       /* its reader */
     };
     const hri_problem_variant one = {"", 10, 0};
     uint32_t number;
