@@ -10,7 +10,7 @@ LOSSES = {
     "crossentropyloss": "cross_entropy", "mseloss": "mean_squared_error", "bcewithlogitsloss": "binary_cross_entropy",
     "sparsecategoricalcrossentropy": "cross_entropy", "meansquarederror": "mean_squared_error", "mse": "mean_squared_error",
     "binarycrossentropy": "binary_cross_entropy", "crossentropy": "cross_entropy",
-    "own": "own",
+    "own": "own", "squares": "squares",
 }
 MEANS = ("mean", "batchmean", "sum_over_batch_size", "mean_with_sample_weight")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 import ctypes as c
 from typing import Any, Optional
 
+from .arranged import arranged
 from .errors import DoesNotFit, UsageError
 from .event import Listener, interruptible, plain
 from .library import call, check, context, each, fill, kinds, library, shape_of, text
@@ -37,7 +38,7 @@ class Predictor:
 
         self.handle = c.c_void_p()
         self.pipeline: Optional[Pipeline] = None
-        source = as_data(data)
+        source = arranged(model, data) if labels else as_data(data)
         if source is None:
             raise UsageError("there is no data")
         self.listener = Listener((), screen(verbose))

@@ -1,7 +1,7 @@
 """The end of a model: a loss over its outputs, as every trainable model file has one."""
 from __future__ import annotations
 
-from typing import Optional, Sequence
+from typing import Callable, Optional, Sequence
 
 from .build import Build, Tensor
 from .graph import Refused
@@ -20,9 +20,9 @@ def class_dim(logits: Tensor, given: Optional[int], channels: int, rows: Optiona
 
 
 def attach(b: Build, outputs: Sequence[Tensor], loss: str, dim: Optional[int] = None, channels: int = 1,
-           rows: Optional[Sequence[int]] = None) -> tuple[int, list]:
+           rows: Optional[Sequence[int]] = None, more: Optional[Callable[[Tensor], Tensor]] = None) -> tuple[int, list]:
     """Adds results "logits", "loss" and the further outputs.  The number of classes (0: labels are not classes), and for each
-    output the order in which its dimensions lie."""
+    output the order in which its dimensions lie.  `more`: what else the loss has."""
     first = outputs[0]
     classes = 0
     if loss == "own":
@@ -48,5 +48,5 @@ def attach(b: Build, outputs: Sequence[Tensor], loss: str, dim: Optional[int] = 
         b.form.result("logits" if i == 0 else f"output.{i}", o.value)
     if b.counted is not None and rest and b.plain(b.counted).value.shape == rest[0].value.shape[:-1]:
         b.form.result("accuracy", b.form.node("accuracy", [rest[0].value, b.plain(b.counted).value], [("f32", ())])[0])
-    b.form.result("loss", scalar.value)
+    b.form.result("loss", (more(scalar) if more is not None else scalar).value)
     return int(classes), [o.order for o in rest]

@@ -247,6 +247,8 @@ def _from_keras(source: Any, loss: Any, name: Optional[str], rows: Optional[tupl
     from .keras.losses import probabilities, traced
 
     wanted = loss if loss is not None else compiled(source).get("loss")
+    if isinstance(wanted, front.Goal):
+        return _save(front.export(source, loss="own", name=name, end=wanted), source)
     if traced(wanted):
         return _save(front.export(source, loss="own", name=name, end=wanted, rows=rows), source)
     made = loss_name(wanted)

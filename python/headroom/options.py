@@ -8,13 +8,14 @@ import ctypes as c
 import os
 from typing import Any, Iterator, Optional, Sequence
 
+from .arranged import pair
 from .errors import UsageError
 from .event import Listener
 from .library import fill, kinds
 from .models import Model, is_keras, is_torch
 from .models import model as make_model
 from .rates import is_scheduler, take
-from .sources import Data, Pipeline, as_data
+from .sources import Data, Pipeline
 
 STARTS = {"new": 0, "resume": 1, "overwrite": 2}
 ELSEWHERE = {"lr": "rate", "learning_rate": "rate", "batch_size": "batch", "weight_decay": "decay", "eps": "epsilon",
@@ -27,7 +28,7 @@ class Job:
     def __init__(self, model: Any, data: Any, given: dict[str, Any], listener: Optional[Listener] = None) -> None:
         from . import _c
 
-        self.data, self.val_data = as_data(data), as_data(given.pop("val_data", None))
+        self.data, self.val_data = pair(model, data, given)
         self.listener = listener
         self.kept: list[Any] = []
         self.pipelines: list[Pipeline] = []
@@ -169,23 +170,46 @@ def resolved(model: Any, data: Optional[Data], loss: Any, given: dict[str, Any],
         rows = label_rows(data) if labels else None
         return make_model(model, loss=loss, example=example, custom_ops=bool(given.pop("custom_ops", False)), rows=rows)
     if is_keras(model) and data is not None:
-        return keras_model(model, data, loss, labels)
+        return keras_model(model, data, loss, labels, given.pop("class_weight", None))
     return make_model(model, loss=loss)
 
 
-def keras_model(model: Any, data: Data, loss: Any, labels: bool) -> Model:
+def keras_model(model: Any, data: Data, loss: Any, labels: bool, classes: Optional[dict[int, float]]) -> Model:
     """A Keras model, called once on the data if it never was, so that it knows its input."""
     from .foreign import compiled, is_cross_entropy
 
     found = data.example(1) if data.text is None else None
-    inputs = (found or [])[:-1] if labels else found or []
+    inputs = (found or [])[:-(data.labels + data.weights)] if labels else found or []
     if inputs and not getattr(model, "built", True):
         model(inputs[0][:1] if len(inputs) == 1 else [a[:1] for a in inputs])
     wanted = loss if loss is not None else compiled(model).get("loss")
+    if not labels and isinstance(wanted, (list, tuple, dict)):
+        return make_model(model, loss="squares")  # predictions alone: any loss does
+    goal = keras_goal(model, data, wanted, found, classes) if labels and found else None
+    if goal is not None:
+        return make_model(model, loss=goal)
     if labels and real_labels(data) and wanted is not None and is_cross_entropy(wanted):
         raise UsageError(f"{NO_CLASSES}; y.argmax(-1) makes class numbers of one-hot rows")
     rows = tuple(found[-1].shape[1:]) if labels and found and len(found) > 1 and found[-1].ndim else None
     return make_model(model, loss=loss, rows=rows)
+
+
+def keras_goal(model: Any, data: Data, loss: Any, found: Sequence[Any], classes: Optional[dict[int, float]]) -> Any:
+    """The losses of several outputs, or of weighted samples; None: one loss, as it is."""
+    from .keras.goal import Goal, in_order, outputs_of
+
+    count = outputs_of(model)
+    if count == 1 and not isinstance(loss, (list, tuple, dict)) and not classes and not data.weights:
+        return None
+    losses = in_order("cross_entropy" if loss is None else loss, model, count, "losses")
+    losses = ["sparse_categorical_crossentropy" if x == "cross_entropy" else x for x in losses]
+    factors = in_order(getattr(model, "_compile_loss", None) and model._compile_loss._user_loss_weights, model, count, "loss_weights", 1.0)
+    read = [i for i, x in enumerate(losses) if x is not None]
+    if len(read) != data.labels:
+        raise UsageError(f"{data.labels} arrays of labels for {len(read)} losses; give (x, [y1, y2])")
+    first = len(found) - data.labels - data.weights
+    shapes = [tuple(a.shape[1:]) for a in found[first:first + data.labels]]
+    return Goal(losses, [1.0 if f is None else float(f) for f in factors], shapes, data.weights, classes)
 
 
 NO_CLASSES = "cross entropy takes class numbers, and the labels are real numbers"

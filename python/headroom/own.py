@@ -14,13 +14,14 @@ import threading
 from typing import Any, Optional
 
 from . import errors
+from .arranged import pair
 from .errors import DoesNotFit, Error, UsageError
 from .event import Event, Listener
 from .models import Model
 from .options import resolve, with_optimizer
 from .rates import take
 from .served import Remote, Server
-from .sources import Data, as_data, names_of, sample_type, shaped
+from .sources import Data, names_of, sample_type, shaped
 from .train import History, train
 
 
@@ -30,7 +31,7 @@ def handed(source: Data, model: Model, folder: str, name: str, server: Server) -
         return source.text
     if source.chain is not None:
         raise UsageError("process=\"own\" does not take a text with map=: the child reads the text, and cannot call your function")
-    if source.arrays is None:
+    if source.arrays is None or len(source.arrays) > 2:  # a text has names for an input and its labels
         return server.add(source, model.inputs)
     return in_files(source, model, folder, name)
 
@@ -62,7 +63,7 @@ def start(server: Server) -> subprocess.Popen[str]:
 
 
 def train_apart(model: Any, data: Any, given: dict[str, Any], listener: Listener) -> tuple[History, Optional[BaseException]]:
-    source, val, loss = as_data(data), as_data(given.pop("val_data", None)), given.pop("loss", None)
+    (source, val), loss = pair(model, data, given), given.pop("loss", None)
     if source is None:
         raise UsageError("there is no data")
     options = {k: v for k, v in with_optimizer(model, given).items() if v is not None}

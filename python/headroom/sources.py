@@ -23,6 +23,7 @@ class Data:
                  shuffle: Optional[bool] = None, buffer: int = 0, chain: Optional["Chain"] = None) -> None:
         self.text, self.arrays, self.dataset, self.stream, self.chain = text, arrays, dataset, stream, chain
         self.shuffle, self.buffer = shuffle, buffer
+        self.labels, self.weights = 1, 0  # how many of the last fields are labels, and behind them weights of samples
         self._first: Any = None
 
     def __repr__(self) -> str:
@@ -119,6 +120,8 @@ def data(*sources: Any, shuffle: Optional[bool] = None, buffer: int = 0, map: An
             return Data(arrays=[array(one)], shuffle=shuffle)
         if callable(one) and not hasattr(one, "__iter__") and not hasattr(one, "__getitem__"):
             return Data(stream=Called(one), shuffle=shuffle, buffer=buffer)
+        if any(k.__name__ == "PyDataset" for k in type(one).__mro__):
+            return Data(stream=Batches(one), shuffle=shuffle, buffer=buffer)
         if hasattr(one, "__getitem__") and hasattr(one, "__len__") and not hasattr(one, "batch_size"):
             return Data(dataset=one, shuffle=shuffle)
         if hasattr(one, "__iter__"):
@@ -222,6 +225,21 @@ class Called:
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self.function())
+
+
+class Batches:
+    """A PyDataset of Keras: its items are batches."""
+
+    def __init__(self, dataset: Any) -> None:
+        self.dataset = dataset
+
+    def __iter__(self) -> Iterator[Any]:
+        if hasattr(self.dataset, "on_epoch_begin"):
+            self.dataset.on_epoch_begin()
+        for i in range(len(self.dataset)):
+            yield self.dataset[i]
+        if hasattr(self.dataset, "on_epoch_end"):
+            self.dataset.on_epoch_end()
 
 
 def is_array(x: Any) -> bool:

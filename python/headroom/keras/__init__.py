@@ -1,5 +1,6 @@
 """Keras 3 models as models of ours, and weights back into them."""
 from .check import check
 from .export import export, load
+from .goal import Goal
 
-__all__ = ["check", "export", "load"]
+__all__ = ["Goal", "check", "export", "load"]

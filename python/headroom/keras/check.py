@@ -95,6 +95,7 @@ def theirs(model: Any, e: Exported, feeds: Mapping[str, np.ndarray], steps: int,
                     v.value.grad = None
                 with sides if sides is not None and i == 0 else contextlib.nullcontext():
                     x = loss_of(tree.flatten(model(argument, training=True)), e, label, soft)
+                    x = x + sum(v.regularizer(v.value).to(x) for v in model.trainable_variables if getattr(v, "regularizer", None))
                 x.backward()
                 out.losses.append(float(x.detach()))
                 if i == 0:

@@ -1,6 +1,7 @@
 """A Keras model as a model file: traced in both modes, variables under their paths and in their own shapes."""
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 from typing import Any, Optional, Sequence
 
@@ -17,6 +18,7 @@ from ..loss import attach
 from ..size import Size
 from . import elements, images, losses, norms, recurrent, sequence, shapes
 from .call import LAYERS, Call
+from .goal import Goal, refuse_hidden, regularized
 from .trace import trace
 
 assert elements and images and losses and norms and recurrent and sequence and shapes
@@ -87,24 +89,26 @@ class Front:
 
 def form_of(model: Any, training: bool, weights: dict, paths: dict, batch: int, names: Optional[Sequence[str]],
             shapes: Optional[Sequence[tuple]], types: Optional[Sequence[str]], end: Any = None,
-            rows: Optional[Sequence[int]] = None) -> tuple[Build, list, list]:
+            rows: Optional[Sequence[int]] = None) -> tuple[Build, list, list, Front]:
     xs, nodes, out = trace(model, training, shapes, types, end, rows)
     paths.update(unique_paths(model))  # a layer that was not built has its variables from the trace on
     looked_up = {id(n.arguments.args[0]) for n in nodes if type(n.operation).__name__ == "Embedding" and n.arguments.args}
     b = Build(Form(), lambda name, array: weights.__setitem__(name, array), batch)
     front = Front(b, weights, paths, training)
     inputs = []
+    own = len(xs) - (len(end.read) + end.weighted if isinstance(end, Goal) else end is not None)
     for i, x in enumerate(xs):
         shape = (Size(1), *x.shape[1:])
         type_ = "f32" if "float" in str(x.dtype) and id(x) not in looked_up else "i32"
-        label = end is not None and i == len(xs) - 1
-        name = "label" if label else names[i] if names else input_name(x, len(xs) - (end is not None), type_)
+        name = str(x.name) if i >= own else names[i] if names else input_name(x, own, type_)
         front.values[id(x)] = Tensor(b.form.input(name, type_, shape))
         inputs.append((name, shape, tuple(range(len(shape)))))
     for n in nodes:
         front.node(n)
     outputs = [front.values[id(t)] for t in tree.flatten(out)]
-    return b, outputs, inputs
+    if isinstance(end, Goal) and end.read != [0]:
+        b.counted = None
+    return b, outputs, inputs, front
 
 
 def input_name(x: Any, count: int, type_: str) -> str:
@@ -135,6 +139,13 @@ def unsigmoid(b: Build, outputs: list, wanted: bool) -> list:
     return outputs if inner is None else [inner, *outputs[1:]]
 
 
+def right_sides(b: Build, logits: Tensor) -> None:
+    """Binary accuracy: probabilities above and below a half."""
+    above = b.compare("greater", b.plain(logits), Const(np.float32(0)))
+    same = b.compare("equal", above, Tensor(b.form.named["label"]))
+    b.form.result("accuracy", b.reduce("mean", same, [], False).value)
+
+
 def unique_paths(model: Any) -> dict:
     """A name for each variable: its path, made unique where two layers share one."""
     names: dict = {}
@@ -154,8 +165,9 @@ def export(model: Any, loss: str = "cross_entropy", name: Optional[str] = None, 
            types: Optional[Sequence[str]] = None, end: Any = None, rows: Optional[Sequence[int]] = None,
            probabilities: Optional[bool] = None) -> Exported:
     """The model as a model file.  `shapes` (without the batch) and `types` ("float32", "int32") of its inputs where it does not know
-    them or has open ones.  `end`, with loss="own": any loss of Keras, over labels of `rows` a sample.  `probabilities`: whether binary
-    cross entropy reads what a sigmoid gives (None: as the model ends).  Raises Refused, with the layer's path, for what cannot be taken."""
+    them or has open ones.  `end`, with loss="own": any loss of Keras, over labels of `rows` a sample, or a Goal.  `probabilities`:
+    whether binary cross entropy reads what a sigmoid gives (None: as the model ends).  Raises Refused, with the layer's path, for what
+    cannot be taken."""
     weights: dict = {}
     paths: dict = {}  # of variables, by their ids
     notes = notes_of(model)
@@ -163,9 +175,11 @@ def export(model: Any, loss: str = "cross_entropy", name: Optional[str] = None, 
     orders: list = []
     inputs: list = []
     odds = False
-    last = losses.function_of(end) if end is not None else None
+    right: Any = None
+    last = end if end is None or isinstance(end, Goal) else losses.function_of(end)
+    refuse_hidden(model)
     for training in (True, False):
-        b, outputs, inputs = form_of(model, training, weights, paths, batch, names, shapes, types, last, rows)
+        b, outputs, inputs, front = form_of(model, training, weights, paths, batch, names, shapes, types, last, rows)
         outputs = [b.whole(o) for o in outputs if isinstance(o, (Tensor, Const))]
         if loss == "cross_entropy":
             inner = unsoft(b, outputs)
@@ -177,8 +191,12 @@ def export(model: Any, loss: str = "cross_entropy", name: Optional[str] = None, 
             if inner[0] is not outputs[0] and training:
                 notes.append("the sigmoid at the end is part of the loss; `logits` is what goes into it")
                 odds = True
+            if inner[0] is not outputs[0]:
+                right = functools.partial(right_sides, b)
             outputs = inner
-        found, orders = attach(b, outputs, loss, channels=-1)
+        found, orders = attach(b, outputs, loss, channels=-1, more=functools.partial(regularized, b, model, front.variable))
+        if right is not None:
+            right(outputs[0])
         fuse(b.form)
         builds.append(b)
     unread = [paths[id(v)] for v in model.trainable_variables if paths[id(v)] not in weights]
@@ -195,9 +213,6 @@ def notes_of(model: Any) -> list[str]:
     if mixed:
         to = "f16" if "mixed_float16" in mixed else "bf16"
         notes.append(f"the model computes in {', '.join(mixed)}; here that is --precision {to}, for the whole model")
-    regularized = [x.path for x in model._flatten_layers() if getattr(x, "kernel_regularizer", None) is not None]
-    if regularized:
-        notes.append(f"regularizers are not part of the loss ({', '.join(regularized[:3])}); use --decay")
     return notes
 
 

@@ -28,8 +28,8 @@ def traced(loss: Any) -> bool:
     return callable(loss) and (not known_loss(loss) or bool(special(loss)))
 
 
-def function_of(loss: Any) -> Callable[[Any, Any], Any]:
-    """f(labels, output) of symbolic tensors: the loss of a batch, as a number."""
+def loss_of(loss: Any) -> Any:
+    """A loss object of Keras for one, its name, or a function."""
     if isinstance(loss, str):
         try:
             loss = keras.losses.get(loss)
@@ -41,6 +41,12 @@ def function_of(loss: Any) -> Callable[[Any, Any], Any]:
         loss = LossFunctionWrapper(loss)
     if loss.reduction not in ("sum", "sum_over_batch_size", "mean", "mean_with_sample_weight"):
         raise Refused(f"{type(loss).__name__} with reduction={loss.reduction!r}")
+    return loss
+
+
+def function_of(given: Any) -> Callable[[Any, Any], Any]:
+    """f(labels, output) of symbolic tensors: the loss of a batch, as a number."""
+    loss = loss_of(given)
     total = ops.sum if loss.reduction == "sum" else ops.mean
 
     def made(labels: Any, output: Any) -> Any:
@@ -70,7 +76,20 @@ def categorical(b: Build, c: Call) -> Tensor:
     else:
         share = b.map2("div", x, b.reduce("sum", x, [d], True))
         logs = b.map1("log", b.clip(share, LEAST, 1 - LEAST))
+    if isinstance(target, Tensor) and d == x.rank - 1:
+        b.counted = b.arg_max(target, d, False)  # for the accuracy
     return b.neg(b.reduce("sum", b.map2("mul", target, logs), [d], False))
+
+
+@layer("SparseCategoricalCrossentropy")
+def sparse(b: Build, c: Call) -> Tensor:
+    """A loss for each label; one that is no class has no meaning in Keras."""
+    target, x = b.tensor(c.args[0]), b.tensor(c.args[1])
+    d = c.op.axis % x.rank
+    inner = x if c.op.from_logits else before(b, x, "softmax") if d == x.rank - 1 else None
+    logs = b.softmax(inner, d, "log_softmax") if inner is not None else b.map1("log", b.clip(x, LEAST, 1 - LEAST))
+    ids = b.squeeze(target, [d]) if target.rank == x.rank else target
+    return b.neg(b.squeeze(b.take_along(logs, b.unsqueeze(ids, d), d), [d]))
 
 
 @layer("BinaryCrossentropy")

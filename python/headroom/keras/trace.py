@@ -16,6 +16,7 @@ from keras.src.backend.common.stateless_scope import in_stateless_scope
 
 from ..graph import Refused
 from .call import LAYERS
+from .goal import Goal
 
 
 def whole(operation: Any) -> bool:
@@ -275,12 +276,15 @@ def inputs_of(model: Any, shapes: Optional[Sequence[tuple]], types: Optional[Seq
 def trace(model: Any, training: bool, shapes: Optional[Sequence[tuple]] = None, types: Optional[Sequence[str]] = None,
           end: Any = None, rows: Optional[Sequence[int]] = None) -> tuple[list, list, Any]:
     """Inputs, nodes in order, and the structure of outputs.  `end`: a function of labels and output whose result stands before the
-    outputs; the labels, `rows` a sample (None: as the first output), are the last input."""
+    outputs; the labels, `rows` a sample (None: as the first output), are the last input.  Or a Goal, which has its own."""
     xs = inputs_of(model, shapes, types)
     argument = argument_of(model, xs)
     with opened():
         out = model.call(argument, training=training) if whole(model) else model(argument, training=training)
-        if end is not None:
+        if isinstance(end, Goal):
+            given, outputs = end.inputs(), tree.flatten(out)
+            xs, out = [*xs, *given], [end.total(given, outputs, training), *outputs]
+        elif end is not None:
             outputs = tree.flatten(out)
             labels = keras.KerasTensor((None, *(outputs[0].shape[1:] if rows is None else rows)), dtype="float32", name="label")
             xs, out = [*xs, labels], [end(labels, outputs[0]), *outputs]
