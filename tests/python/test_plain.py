@@ -133,7 +133,9 @@ class Commands(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             with open(os.path.join(folder, "needs.py"), "w") as file:
                 file.write("import nothing_of_that_name\n")
-            r = subprocess.run([sys.executable, "-m", "headroom", *words.split()], capture_output=True, text=True, cwd=folder)
+            package = os.path.dirname(os.path.dirname(os.path.abspath(hr.__file__)))
+            r = subprocess.run([sys.executable, "-m", "headroom", *words.split()], capture_output=True, text=True, cwd=folder,
+                               env={**os.environ, "PYTHONPATH": package})
         self.assertEqual(r.returncode, 2, r.stderr)
         self.assertIn(sentence, r.stderr)
         self.assertNotIn("Traceback", r.stderr)
