@@ -119,6 +119,16 @@ static hr_status receive_one(hri_meeting *m, const hri_member *own, int listener
     return HR_OK;
 }
 
+/* There will be no run: ranks that are on their way still come in, so that they are told why with the others. */
+static void receive_late(hri_meeting *m, const hri_member *own, int listener, uint32_t here) {
+    const uint64_t until = hri_clock_ns() + m->grace_ns;
+    hri_prose ignored = {0};
+    while (here < m->size && hri_clock_ns() < until &&
+           hri_socket_wait(listener, POLLIN, until) == HR_OK &&
+           receive_one(m, own, listener, &here, &ignored) == HR_OK) {
+    }
+}
+
 static hr_status host_meeting(hri_meeting *m, const char *place, hri_member *own, uint64_t begun_ns,
                               uint64_t until_ns, hri_prose *why) {
     int listener = -1;
@@ -138,6 +148,9 @@ static hr_status host_meeting(hri_meeting *m, const char *place, hri_member *own
                  : status == HR_E_AGAIN ? HR_OK
                                         : status;
         status = status == HR_OK ? hri_meeting_still_here(m, m->control, why) : status;
+        if (status == HR_E_PEER) {
+            receive_late(m, own, listener, here);
+        }
     }
     if (listener >= 0) {
         close(listener);

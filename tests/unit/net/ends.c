@@ -242,6 +242,52 @@ TEST(net_ends, also_when_another_rank_sees_its_end_first) {
     }
 }
 
+/* Rank 2 has failed, and rank 0 has heard of it, before rank 1 is started: rank 0 waits a moment for it, and tells it. */
+static int tell_late(int attempt) {
+    char run[64];
+    snprintf(run, sizeof run, "ends-%d-late-%d", (int)getpid(), attempt);
+    told *all =
+        mmap(NULL, 2 * sizeof *all, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    CHECK(all != MAP_FAILED);
+    const uint32_t order[] = {0, 2, 1};
+    pid_t pids[3];
+    int code = 0;
+    for (uint32_t i = 0; i < 3; i++) {
+        const hri_net_options o = options_of("tcp", order[i], 3, run);
+        if (order[i] == 1) {
+            CHECK_EQ(waitpid(pids[1], &code, 0), pids[1]);
+            CHECK_EQ(code, 0);
+            usleep(400000);
+        }
+        pids[i] = fork();
+        CHECK(pids[i] >= 0);
+        if (pids[i] == 0 && order[i] == 2) {
+            _exit(failing(&o, GREETED));
+        }
+        if (pids[i] == 0) {
+            honest(&o, &all[order[i]]);
+            _exit(0);
+        }
+    }
+    for (uint32_t i = 0; i < 3; i += 2) {
+        CHECK_EQ(waitpid(pids[i], &code, 0), pids[i]);
+        CHECK_EQ(code, 0);
+    }
+    CHECK(all[0].status == HR_E_PEER && strstr(all[0].text, REASON));
+    CHECK_STATUS(all[1].status, HR_E_PEER);
+    const int heard = strstr(all[1].text, REASON) != NULL;
+    munmap(all, 2 * sizeof *all);
+    return heard;
+}
+
+TEST(net_ends, a_rank_that_comes_late_hears_the_reason) {
+    int heard = 0; /* a machine under load may take longer than rank 0 waits */
+    for (int i = 0; i < 5 && !heard; i++) {
+        heard = tell_late(i);
+    }
+    CHECK(heard);
+}
+
 /* A rank that declines waits until rank 0 is there. */
 TEST(net_ends, a_rank_that_declines_is_heard_by_one_that_comes_later) {
     char run[64];
