@@ -422,7 +422,7 @@ static hr_status try_all(packer *k) {
             status = try_exact(k, at_most(share, k->steps_left));
         }
         if (status == HR_OK && thorough && !settled(k) && k->steps_left > 0) {
-            status = try_blocks(k, at_most(share, k->steps_left));
+            status = try_blocks(k, at_most(2 * share, k->steps_left)); /* decides most of them */
         }
         if (status == HR_OK && !settled(k)) {
             status = try_coarse(k, at_most(less, k->steps_left));

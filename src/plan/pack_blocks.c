@@ -12,7 +12,6 @@
 
 #include <string.h>
 
-#define SELDOM     0.1  /* pairs that are not joined this time, where there is noise */
 #define MOST_DOUBT 0.05 /* that a witness may leave */
 #define UNSURE     8.0  /* added to the cost of joins that a careful builder makes last */
 
@@ -101,7 +100,7 @@ static double cost_of(const builder *b, uint32_t i, uint32_t k) {
         return -1.0;
     }
     const double sure = cost < UNSURE ? 0.0 : UNSURE, chance = hri_pack_chance(b, i, k);
-    if (b->noise > 0.0 && chance < SELDOM) {
+    if (b->noise > 0.0 && chance < HRI_PACK_SELDOM) {
         return -1.0; /* what looks best may be wrong */
     }
     cost = sure + (cost - sure) * (1.0 + b->noise * chance);
@@ -228,10 +227,14 @@ static void refresh_partners(builder *b, uint32_t i, uint32_t k, uint32_t at) {
     }
 }
 
-void hri_pack_join_all(builder *b, uint32_t least) {
+static void find_partners(builder *b) {
     for (uint32_t n = 0; n < b->live_count; n++) {
         find_partner(b, b->live[n]);
     }
+}
+
+void hri_pack_join_all(builder *b, uint32_t least) {
+    find_partners(b);
     while (b->live_count > least) {
         uint32_t best = HRI_PACK_NO_BLOCK;
         for (uint32_t n = 0; n < b->live_count; n++) {
@@ -239,6 +242,11 @@ void hri_pack_join_all(builder *b, uint32_t least) {
             if (b->blocks[id].cost >= 0.0 && (best == HRI_PACK_NO_BLOCK || better(b, id, best))) {
                 best = id;
             }
+        }
+        const int sure = best != HRI_PACK_NO_BLOCK && b->blocks[best].cost < UNSURE;
+        if (!sure && hri_pack_join_wheel(b)) {
+            find_partners(b);
+            continue;
         }
         if (best == HRI_PACK_NO_BLOCK) {
             return;

@@ -26,6 +26,7 @@ typedef struct hri_pack_builder {
     hri_pack_block *blocks; /* (most): the buffers, what fills the slack, then the joins */
     uint32_t *live;         /* (most): those not joined */
     uint32_t *spare;        /* (most): places of joins that came apart */
+    uint32_t *first, *next; /* (sections + 1), (most): lists of them by begin */
     uint32_t most, live_count, count, spare_count;
     uint64_t *slack;       /* (sections): what can still be wasted */
     hri_pack_opened *open; /* (sections): what fills the slack and has not ended */
@@ -33,6 +34,8 @@ typedef struct hri_pack_builder {
     uint64_t seed;
     double noise, most_cost;
 } hri_pack_builder;
+
+#define HRI_PACK_SELDOM 0.1 /* pairs that are not joined this time, where there is noise */
 
 uint64_t hri_pack_mix(uint64_t z);
 /* Between 0 and 1, the same for the same pair and seed. */
@@ -44,7 +47,7 @@ int hri_pack_can_spare(const hri_pack_builder *b, uint32_t begin, uint32_t end, 
 uint32_t hri_pack_make_block(hri_pack_builder *b, hri_pack_block block);
 /* A joined one comes apart: its parts are live again. */
 void hri_pack_part(hri_pack_builder *b, uint32_t block);
-/* Joins two and two, those first that waste the least and leave the least doubt, until nothing can be joined or no more
+/* Joins two and two or to wheels, those first that waste the least and leave the least doubt, until nothing can be joined or no more
  * than `least` are left. */
 void hri_pack_join_all(hri_pack_builder *b, uint32_t least);
 

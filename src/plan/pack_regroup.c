@@ -44,6 +44,8 @@ static void builder_deinit(hri_pack_builder *b) {
     hri_free(b->blocks);
     hri_free(b->live);
     hri_free(b->spare);
+    hri_free(b->first);
+    hri_free(b->next);
     hri_free(b->open);
     hri_free(b->slack);
 }
@@ -54,9 +56,13 @@ static hr_status builder_init(hri_pack_builder *b, const hri_pack_problem *p) {
     b->blocks = hri_calloc(b->most, sizeof *b->blocks);
     b->live = hri_calloc(b->most, sizeof *b->live);
     b->spare = hri_calloc(b->most, sizeof *b->spare);
+    b->first = hri_calloc((size_t)p->sections + 1, sizeof *b->first);
+    b->next = hri_calloc(b->most, sizeof *b->next);
     b->open = hri_calloc(p->sections, sizeof *b->open);
     b->slack = hri_calloc(p->sections, sizeof *b->slack);
-    return b->blocks && b->live && b->spare && b->open && b->slack ? HR_OK : HR_E_NOMEM_HOST;
+    return b->blocks && b->live && b->spare && b->first && b->next && b->open && b->slack
+               ? HR_OK
+               : HR_E_NOMEM_HOST;
 }
 
 static void copy(hri_pack_builder *to, const hri_pack_builder *from) {
@@ -85,12 +91,6 @@ static void start(hri_pack_builder *b, uint64_t capacity) {
     }
 }
 
-static void join_down_to(hri_pack_builder *b, uint32_t least) {
-    do {
-        hri_pack_join_all(b, least);
-    } while (b->live_count > least && hri_pack_join_wheel(b));
-}
-
 static double wasted(const hri_pack_builder *b, uint64_t capacity) {
     double sum = 0.0;
     for (uint32_t s = 0; s < b->p->sections; s++) {
@@ -114,7 +114,7 @@ static void start_kind(regroup *g, uint32_t kind, uint32_t least) {
     if (kind & 2) {
         hri_pack_fill_slack(b);
     }
-    join_down_to(b, least);
+    hri_pack_join_all(b, least);
 }
 
 /* ---- taking apart ---- */
@@ -207,7 +207,7 @@ static hr_status improve(regroup *g, uint64_t *nodes, hri_pack_verdict *verdict)
     for (uint32_t idle = 0; idle<IDLE_MOST && * nodes> 0; idle++) {
         loosen_some(g);
         g->b.seed = next_random(g);
-        join_down_to(&g->b, 1);
+        hri_pack_join_all(&g->b, 1);
         take_off(nodes, g->b.live_count);
         const double now = value_of(g), luck = (double)(next_random(g) >> 11) * 0x1p-53;
         if (now > value + luck * luck * luck) {
@@ -240,12 +240,12 @@ static hr_status descend(regroup *g, uint64_t *nodes, hri_pack_verdict *verdict)
     while (status == HR_OK && *verdict == HRI_PACK_GAVE_UP &&
            g->b.live_count<before && * nodes> 0) {
         before = g->b.live_count;
-        join_down_to(&g->b, before - before / 8);
+        hri_pack_join_all(&g->b, before - before / 8);
         take_off(nodes, before);
         status = pack_rest(g, CHECK_NODES, nodes, verdict);
     }
     if (status == HR_OK && *verdict != HRI_PACK_FOUND) {
-        join_down_to(&g->b, 1);
+        hri_pack_join_all(&g->b, 1);
     }
     return status;
 }

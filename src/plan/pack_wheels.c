@@ -14,15 +14,28 @@ typedef struct wheel {
     double cost;
 } wheel;
 
+/* Blocks by their begin. */
+static void list_begins(hri_pack_builder *b) {
+    for (uint32_t s = 0; s <= b->p->sections; s++) {
+        b->first[s] = HRI_PACK_NO_BLOCK;
+    }
+    for (uint32_t n = b->live_count; n-- > 0;) {
+        const uint32_t begin = b->blocks[b->live[n]].begin;
+        b->next[b->live[n]] = b->first[begin];
+        b->first[begin] = b->live[n];
+    }
+}
+
+/* The one of that life whose size is nearest. */
 static uint32_t find_life(const hri_pack_builder *b, uint32_t begin, uint32_t end, uint64_t size) {
     uint32_t best = HRI_PACK_NO_BLOCK;
     uint64_t best_off = 0;
-    for (uint32_t n = 0; n < b->live_count; n++) {
-        const hri_pack_block *x = &b->blocks[b->live[n]];
-        if (x->begin == begin && x->end == end) {
+    for (uint32_t id = b->first[begin]; id != HRI_PACK_NO_BLOCK; id = b->next[id]) {
+        const hri_pack_block *x = &b->blocks[id];
+        if (x->end == end) {
             const uint64_t off = x->size > size ? x->size - size : size - x->size;
             if (best == HRI_PACK_NO_BLOCK || off < best_off) {
-                best = b->live[n];
+                best = id;
                 best_off = off;
             }
         }
@@ -58,8 +71,9 @@ static int make_wheel(const hri_pack_builder *b, uint32_t low, uint32_t high, ui
     const double used =
         (double)side * (x1 - a) + (double)inner * (x2 - x1) + (double)other * (end - x2);
     *w = (wheel){low, high, left, right, middle, size, (double)size * (end - a) / used - 1.0};
-    w->cost *= 1.0 + b->noise * hri_pack_chance(b, low, high);
-    return w->cost <= b->most_cost;
+    const double chance = hri_pack_chance(b, low, high);
+    w->cost *= 1.0 + b->noise * chance;
+    return w->cost <= b->most_cost && !(b->noise > 0.0 && chance < HRI_PACK_SELDOM);
 }
 
 static void turn_wheel(hri_pack_builder *b, const wheel *w) {
@@ -81,24 +95,29 @@ static void turn_wheel(hri_pack_builder *b, const wheel *w) {
     (void)hri_pack_make_block(b, z);
 }
 
-int hri_pack_join_wheel(hri_pack_builder *b) {
-    wheel best = {.cost = -1.0}, w;
-    for (uint32_t n = 0; n < b->live_count; n++) {
-        const hri_pack_block *l = &b->blocks[b->live[n]];
-        for (uint32_t m = 0; m < b->live_count; m++) {
-            const hri_pack_block *left = &b->blocks[b->live[m]];
-            if (left->begin != l->begin || left->end >= l->end) {
-                continue;
-            }
-            for (uint32_t k = 0; k < b->live_count; k++) {
-                const hri_pack_block *h = &b->blocks[b->live[k]];
-                if (h->begin == left->end && h->end > l->end &&
-                    make_wheel(b, b->live[n], b->live[k], b->live[m], &w) &&
-                    (best.cost < 0.0 || w.cost < best.cost)) {
-                    best = w;
-                }
+/* The best one with that block at the bottom. */
+static void find_wheel(const hri_pack_builder *b, uint32_t low, wheel *best) {
+    const hri_pack_block *l = &b->blocks[low];
+    wheel w;
+    for (uint32_t m = b->first[l->begin]; m != HRI_PACK_NO_BLOCK; m = b->next[m]) {
+        const uint32_t middle = b->blocks[m].end;
+        if (middle >= l->end) {
+            continue;
+        }
+        for (uint32_t k = b->first[middle]; k != HRI_PACK_NO_BLOCK; k = b->next[k]) {
+            if (b->blocks[k].end > l->end && make_wheel(b, low, k, m, &w) &&
+                (best->cost < 0.0 || w.cost < best->cost)) {
+                *best = w;
             }
         }
+    }
+}
+
+int hri_pack_join_wheel(hri_pack_builder *b) {
+    wheel best = {.cost = -1.0};
+    list_begins(b);
+    for (uint32_t n = 0; n < b->live_count; n++) {
+        find_wheel(b, b->live[n], &best);
     }
     if (best.cost < 0.0) {
         return 0;
