@@ -54,6 +54,9 @@ typedef struct hri_kernel {
      * both calls in one, to the same bits.  The output itself is stored where `to` does not lie over it.  HR_E_UNSUPPORTED
      * as above. */
     hr_status (*launch_added)(const struct hri_gpu_call *c, uint64_t other, uint64_t to);
+    /* For ops whose input often is the result of an element-wise call just before (`maker`): both calls in one, to the same
+     * bits in all that they write.  HR_E_UNSUPPORTED as above. */
+    hr_status (*launch_made)(const struct hri_gpu_call *c, const struct hri_gpu_call *maker);
 } hri_kernel;
 
 typedef struct hri_kernel_entry {

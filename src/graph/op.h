@@ -291,6 +291,12 @@ int hri_chain_may_hold(const hri_gpu_call *call);
 int hri_sum_feeds(const hri_gpu_call *sum, const hri_gpu_call *reader);
 /* Whether it may be one launch with the one before, whose first output it adds to something else (launch_added). */
 int hri_sum_takes(const hri_gpu_call *maker, const hri_gpu_call *sum);
+/* Whether it may be one launch with the element-wise one before, whose result it reads (launch_made). */
+int hri_made_feeds(const hri_gpu_call *maker, const hri_gpu_call *reader);
+/* A kernel of `behind`, which finds the element-wise call's function as hr_step0, and HR_STEP, HR_T and HR_V defined. */
+HR_MUST_CHECK hr_status hri_scalar_launch_in(const hri_gpu_call *maker,
+                                             const hri_gpu_source *behind, const char *kernel,
+                                             int pack, const hri_gpu_grid *grid, void *const *args);
 
 /* ---- attributes ---- */
 

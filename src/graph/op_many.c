@@ -4,7 +4,7 @@
  * cost more than the work.  Which neighbours may be one launch is decided here, once for all ops, by looking at the
  * memory itself: no call may write what another reads or writes.  Kernels say how (launch_many), never whether.  Element-wise
  * neighbours of which one reads the other's result are a chain (op_chain.c), and some kernels make the sum that they read themselves
- * (launch_sum), or that is made of what they write (launch_added). */
+ * (launch_sum), or that is made of what they write (launch_added), or the whole element-wise result that they read (launch_made). */
 #include "graph/op.h"
 
 #include <string.h>
@@ -84,6 +84,12 @@ int hri_sum_feeds(const hri_gpu_call *sum, const hri_gpu_call *reader) {
     return 1;
 }
 
+int hri_made_feeds(const hri_gpu_call *maker, const hri_gpu_call *reader) {
+    return reader->kernel && reader->kernel->launch_made && hri_chain_may_hold(maker) &&
+           reader->in[0] == maker->out[0] && reader->sig->in[0].type == maker->sig->out[0].type &&
+           hr_meta_bytes(&reader->sig->in[0]) == hr_meta_bytes(&maker->sig->out[0]);
+}
+
 /* The calls from the first on that go together; *out says how many those were. */
 static hr_status launch_some(const hri_gpu_call *calls, uint32_t count, uint32_t *out) {
     hri_chain chain;
@@ -99,6 +105,13 @@ static hr_status launch_some(const hri_gpu_call *calls, uint32_t count, uint32_t
         const hr_addr *of = calls[1].in;
         const hr_status status = calls[0].kernel->launch_added(
             &calls[0], of[0] == calls[0].out[0] ? of[1] : of[0], calls[1].out[0]);
+        *out = 2;
+        if (status != HR_E_UNSUPPORTED) {
+            return status;
+        }
+    }
+    if (count > 1 && hri_made_feeds(&calls[0], &calls[1])) {
+        const hr_status status = calls[1].kernel->launch_made(&calls[1], &calls[0]);
         *out = 2;
         if (status != HR_E_UNSUPPORTED) {
             return status;

@@ -320,6 +320,34 @@ static int sound(const hri_chain_operand *operands, uint32_t count, const hri_ch
     return good;
 }
 
+/* What is rounded to 2 bytes behind every step needs no more than about 20 bits of it. */
+static int is_quick(hr_type type) {
+    return hr_type_bytes(type) == 2;
+}
+
+static void add_head(text *t, int pack, int quick) {
+    add(t, "%s#define HR_V %d\n%s", hri_cu_scalar.text, pack,
+        quick ? "#define exp hr_quick_exp\n#define inverse hr_quick_inverse\n"
+              : "#define inverse hr_inverse\n");
+}
+
+hr_status hri_scalar_launch_in(const hri_gpu_call *maker, const hri_gpu_source *behind,
+                               const char *kernel, int pack, const hri_gpu_grid *grid,
+                               void *const *args) {
+    const hri_sig *s = maker->sig;
+    text t = {0};
+    add_head(&t, pack, is_quick(s->out[0].type));
+    add_function(&t, s, 0);
+    add(&t, "#define HR_T %s\n#define HR_STEP hr_step0\n%s", type_name(s->out[0].type),
+        behind->text);
+    const hr_status status =
+        t.failed ? HR_E_NOMEM_HOST
+                 : hri_gpu_launch_text(maker->gpu, s->op->name, t.at, is_quick(s->out[0].type),
+                                       kernel, grid, args);
+    hri_free(t.at);
+    return status;
+}
+
 hr_status hri_chain_launch(hri_gpu *gpu, const hri_chain_operand *operands, uint32_t operand_count,
                            const hri_chain_step *steps, uint32_t step_count) {
     if (!sound(operands, operand_count, steps, step_count)) {
@@ -340,11 +368,8 @@ hr_status hri_chain_launch(hri_gpu *gpu, const hri_chain_operand *operands, uint
     }
     const int pack = pack_of(&w, kinds, operands, operand_count, steps, step_count, result->type);
     text t = {0};
-    /* What is rounded to 2 bytes behind every step needs no more than about 20 bits of it. */
-    const int quick = hr_type_bytes(result->type) == 2;
-    add(&t, "%s#define HR_V %d\n%s", hri_cu_scalar.text, pack,
-        quick ? "#define exp hr_quick_exp\n#define inverse hr_quick_inverse\n"
-              : "#define inverse hr_inverse\n");
+    const int quick = is_quick(result->type);
+    add_head(&t, pack, quick);
     for (uint32_t k = 0; k < step_count; k++) {
         add_function(&t, steps[k].sig, k);
         if (steps[k].out) {

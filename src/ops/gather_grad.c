@@ -223,10 +223,10 @@ static hr_status sort_digit(const hri_gpu_call *c, const char *defines, sorting 
     return status;
 }
 
-/* Sums from the sorted list `in`. */
+/* Sums from the sorted list `in` to `out`; with `other` (0: none) its numbers are added. */
 static hr_status add_sorted(const hri_gpu_call *c, const char *defines, sorting *x, int in,
-                            const hri_gather *s, int each) {
-    hr_addr dy = c->in[0], out = c->out[0];
+                            const hri_gather *s, int each, hr_addr other, hr_addr out) {
+    hr_addr dy = c->in[0];
     int64_t width = s->width, outer = s->outer;
     const uint32_t sides = (uint32_t)hri_launch_min(outer, SIDES_MOST);
     uint32_t tiles = hri_launch_blocks(width, 32 * each);
@@ -235,12 +235,12 @@ static hr_status add_sorted(const hri_gpu_call *c, const char *defines, sorting 
         &(hri_gpu_grid){.x = hri_launch_blocks(x->rows + 1, GPU_THREADS), .threads = GPU_THREADS},
         HRI_GPU_ARGS(&x->keys[in], &x->start, &x->n, &x->rows));
     if (status == HR_OK) {
-        status = hri_gpu_launch(
-            c->gpu, &hri_cu_gather, defines, "add_short",
-            &(hri_gpu_grid){.x = hri_launch_blocks(x->rows, GPU_THREADS / 32),
-                            .y = sides,
-                            .threads = GPU_THREADS},
-            HRI_GPU_ARGS(&dy, &x->order[in], &x->start, &out, &x->rows, &width, &x->n, &outer));
+        status = hri_gpu_launch(c->gpu, &hri_cu_gather, defines, "add_short",
+                                &(hri_gpu_grid){.x = hri_launch_blocks(x->rows, GPU_THREADS / 32),
+                                                .y = sides,
+                                                .threads = GPU_THREADS},
+                                HRI_GPU_ARGS(&dy, &x->order[in], &x->start, &out, &x->rows, &width,
+                                             &x->n, &outer, &other));
     }
     if (status == HR_OK) {
         status = hri_gpu_launch(c->gpu, &hri_cu_gather, defines, "add_long",
@@ -248,23 +248,17 @@ static hr_status add_sorted(const hri_gpu_call *c, const char *defines, sorting 
                                                 .y = sides,
                                                 .threads = GPU_THREADS},
                                 HRI_GPU_ARGS(&dy, &x->keys[in], &x->order[in], &x->start, &out,
-                                             &x->rows, &width, &tiles, &x->n, &outer));
+                                             &x->rows, &width, &tiles, &x->n, &outer, &other));
     }
     return status;
 }
 
-static hr_status gather_grad_cuda(const hri_gpu_call *c) {
+static hr_status sort_and_add(const hri_gpu_call *c, hr_addr other, hr_addr to) {
     const hr_meta *out = &c->sig->out[0];
     sorting x = sorting_of(c->sig, c->workspace);
-    if (hr_shape_count(&out->shape) == 0) {
-        return HR_OK;
-    }
-    if (x.n == 0) {
-        return hri_gpu_fill(c->gpu, c->out[0], 0, hr_meta_bytes(out));
-    }
     const hri_gather s = hri_gather_grad_of(c->sig);
     const int each =
-        hri_launch_wide(c->in[0] | c->out[0]) ? hri_launch_width(out->type, s.width) : 1;
+        hri_launch_wide(c->in[0] | other | to) ? hri_launch_width(out->type, s.width) : 1;
     const hri_defines d = hri_launch_t(out->type, each);
     hr_status status = HR_OK;
     int in = -1;
@@ -274,7 +268,36 @@ static hr_status gather_grad_cuda(const hri_gpu_call *c) {
         status = sort_digit(c, d.text, &x, in, shift);
         in = in == 0;
     }
-    return status == HR_OK ? add_sorted(c, d.text, &x, in, &s, each) : status;
+    return status == HR_OK ? add_sorted(c, d.text, &x, in, &s, each, other, to) : status;
+}
+
+static hr_status gather_grad_cuda(const hri_gpu_call *c) {
+    const hr_meta *out = &c->sig->out[0];
+    if (hr_shape_count(&out->shape) == 0) {
+        return HR_OK;
+    }
+    return hr_shape_count(&c->sig->in[1].shape) == 0
+               ? hri_gpu_fill(c->gpu, c->out[0], 0, hr_meta_bytes(out))
+               : sort_and_add(c, 0, c->out[0]);
+}
+
+static int apart(hr_addr a, uint64_t a_bytes, hr_addr b, uint64_t b_bytes) {
+    return a + a_bytes <= b || b + b_bytes <= a;
+}
+
+/* With the sum behind it: rows that nobody asked for are not written first, and not read again. */
+static hr_status gather_grad_added_cuda(const hri_gpu_call *c, hr_addr other, hr_addr to) {
+    const hri_sig *s = c->sig;
+    const uint64_t bytes = hr_meta_bytes(&s->out[0]);
+    if (bytes == 0 || hr_shape_count(&s->in[1].shape) == 0 || to != c->out[0] ||
+        !apart(to, bytes, c->in[0], hr_meta_bytes(&s->in[0])) ||
+        !apart(to, bytes, c->in[1], hr_meta_bytes(&s->in[1])) ||
+        !apart(to, bytes, c->workspace, c->workspace_bytes) ||
+        !apart(other, bytes, c->workspace, c->workspace_bytes) ||
+        (other != to && !apart(other, bytes, to, bytes))) {
+        return HR_E_UNSUPPORTED;
+    }
+    return sort_and_add(c, other, to);
 }
 
 static const hri_case gather_grad_cases[] = {
@@ -317,4 +340,5 @@ const hr_op hr_op_gather_grad = {
 const hri_kernel hri_kernel_cuda_gather_grad = {
     .launch = gather_grad_cuda,
     .launch_workspace = gather_grad_cuda_workspace,
+    .launch_added = gather_grad_added_cuda,
 };

@@ -89,6 +89,9 @@ static hr_value product(hri_grad *c, hr_value a, hr_value b, bool ta, bool tb) {
 static void matmul_grad(hri_grad *c) {
     const matmul_attr *p = c->sig->attr;
     const hr_value a = c->in[0], b = c->in[1], dy = c->dout[0];
+    if (c->sig->in_count > 2 && HRI_NEEDS(c, 2)) { /* first: who made dy may add it up */
+        c->din[2] = hri_sum_to(c->g, dy, c->in[2]);
+    }
     if (HRI_NEEDS(c, 0)) {
         c->din[0] = p->ta ? product(c, b, dy, p->tb, true) : product(c, dy, b, false, !p->tb);
     }
@@ -98,9 +101,6 @@ static void matmul_grad(hri_grad *c) {
         const hr_value d =
             c->sig->in[1].shape.rank == 2 ? as_matrix(c, dy, &c->sig->out[0].shape) : dy;
         c->din[1] = p->tb ? product(c, d, x, true, p->ta) : product(c, x, d, !p->ta, false);
-    }
-    if (c->sig->in_count > 2 && HRI_NEEDS(c, 2)) {
-        c->din[2] = hri_sum_to(c->g, dy, c->in[2]);
     }
 }
 

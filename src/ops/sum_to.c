@@ -83,6 +83,13 @@ static hr_status sum_to_cuda(const hri_gpu_call *c) {
                                 c->workspace);
 }
 
+static hr_status sum_to_cuda_made(const hri_gpu_call *c, const hri_gpu_call *maker) {
+    hri_reduction r;
+    hri_reduction_init(&r, &c->sig->in[0].shape,
+                       axes_of(&c->sig->in[0].shape, &c->sig->out[0].shape));
+    return hri_reduction_launch_made(maker, &r, c->out[0], c->workspace);
+}
+
 static const hri_case sum_to_cases[] = {
     {"bias", "f32[50,7,33]", "to=33"},
     {"scalar", "f32[5,7]"},
@@ -117,4 +124,5 @@ const hr_op hr_op_sum_to = {
 const hri_kernel hri_kernel_cuda_sum_to = {
     .launch = sum_to_cuda,
     .launch_workspace = sum_to_cuda_workspace,
+    .launch_made = sum_to_cuda_made,
 };

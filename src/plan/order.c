@@ -5,7 +5,10 @@
 
 #include "base/alloc.h"
 
-enum { WINDOW = 12 }; /* ready ops looked at by the FREEING rule */
+enum {
+    WINDOW = 12, /* ready ops looked at by the FREEING rule */
+    TINY = 8192  /* bytes; hundreds of them are no more than one page of a device */
+};
 
 typedef struct lister {
     const hri_problem *p;
@@ -275,6 +278,40 @@ static void order_beside(lister *l) {
             l->clock = first > l->clock ? first : l->clock;
         }
     }
+}
+
+/* ---- tiny copies ---- */
+
+/* Makes next to nothing of what lies there when the step begins: a bias in a smaller type. */
+static int is_tiny(const hri_problem *p, uint32_t n) {
+    const hri_problem_op *op = &p->ops[n];
+    uint64_t made = 0;
+    int good = op->phase == HRI_PROBLEM_FORWARD && !op->net && op->in_count > 0;
+    for (uint32_t i = 0; i < op->in_count && good; i++) {
+        good = lies_fixed(p, op->in[i]) && p->values[op->in[i]].producer == HRI_PROBLEM_NONE;
+    }
+    for (uint32_t k = 0; k < op->out_count && good; k++) {
+        made += p->values[op->out[k].value].bytes;
+        good = !op->out[k].updates && made <= TINY;
+    }
+    return good;
+}
+
+hr_status hri_order_lift(const hri_problem *p, uint32_t *order) {
+    uint32_t *rest = hri_calloc((size_t)p->op_count + 1, sizeof *rest), tiny = 0, others = 0;
+    if (!rest) {
+        return HR_E_NOMEM_HOST;
+    }
+    for (uint32_t t = 0; t < p->op_count; t++) {
+        if (is_tiny(p, order[t])) {
+            order[tiny++] = order[t];
+        } else {
+            rest[others++] = order[t];
+        }
+    }
+    memcpy(order + tiny, rest, others * sizeof *rest);
+    hri_free(rest);
+    return HR_OK;
 }
 
 uint32_t hri_order_rules(const hri_problem *p) {

@@ -21,5 +21,7 @@ typedef enum hri_order_rule {
 uint32_t hri_order_rules(const hri_problem *p);
 /* order is (op_count): position -> op. */
 HR_MUST_CHECK hr_status hri_order_make(const hri_problem *p, hri_order_rule rule, uint32_t *order);
+/* Tiny copies of what lies there anyway (biases in a smaller type) come first, so that they are one launch. */
+HR_MUST_CHECK hr_status hri_order_lift(const hri_problem *p, uint32_t *order);
 
 #endif

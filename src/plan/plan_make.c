@@ -157,6 +157,11 @@ static hr_status try_start(maker *m, uint32_t start, uint64_t effort) {
     return status == HR_E_NO_PLAN ? HR_OK : status;
 }
 
+static hr_status make_order(maker *m, hri_order_rule rule) {
+    const hr_status status = hri_order_make(m->p, rule, m->order);
+    return status == HR_OK && !m->o.keep_order ? hri_order_lift(m->p, m->order) : status;
+}
+
 /* Every start in every order.  `few`: only the first start of each. */
 static hr_status try_starts(maker *m, int few, uint64_t effort) {
     double good = 0; /* so close to the bound that more starts do not pay */
@@ -174,7 +179,7 @@ static hr_status try_starts(maker *m, int few, uint64_t effort) {
             if (m->found && (start >= START_ABOVE || m->kept[0].time <= good || m->o.any)) {
                 return HR_OK;
             }
-            status = hri_order_make(m->p, m->o.keep_order ? HRI_ORDER_GIVEN : rule, m->order);
+            status = make_order(m, m->o.keep_order ? HRI_ORDER_GIVEN : rule);
             if (status == HR_OK) {
                 status = try_start(m, start, m->o.memo_only ? effort : effort / 8);
             }
@@ -216,7 +221,7 @@ static hr_status unbounded(maker *m) {
     double best = 0;
     m->s.limit = m->s.overlap ? m->limit : m->s.limit;
     for (uint32_t rule = 0; rule < hri_order_rules(m->p) && status == HR_OK; rule++) {
-        status = hri_order_make(m->p, rule, m->order);
+        status = make_order(m, rule);
         if (status != HR_OK || (m->o.keep_order && rule)) {
             break;
         }

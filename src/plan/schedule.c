@@ -465,11 +465,13 @@ static hr_status generate(hri_schedule *s) {
 
 /* ---- measure ---- */
 
-/* Inputs of entry e that die there and may be overwritten by output k: the first one. */
+/* Inputs of entry e that die there and may be overwritten by output k: the one that was made last.  Who adds to what was just made then
+ * need not store that, where both are one launch. */
 static uint32_t find_place(const hri_schedule *s, uint32_t e, const hri_problem_op *op,
                            uint32_t k) {
     const hri_touch *in = s->touches + s->entries[e].first;
     const uint64_t mask = op->out[k].overwrite;
+    uint32_t latest = HRI_PROBLEM_NONE;
     for (uint32_t i = 0; mask >> i && i < op->in_count; i++) {
         const uint32_t x = in[i].instance;
         const uint32_t v = s->instances[x].value;
@@ -481,11 +483,12 @@ static uint32_t find_place(const hri_schedule *s, uint32_t e, const hri_problem_
         for (uint32_t j = 0; j < op->in_count; j++) {
             other |= in[j].instance == x && (j >= HRI_PROBLEM_OVERWRITE_MAX || !(mask >> j & 1));
         }
-        if (!other) {
-            return x;
+        if (!other &&
+            (latest == HRI_PROBLEM_NONE || s->instances[x].birth > s->instances[latest].birth)) {
+            latest = x;
         }
     }
-    return HRI_PROBLEM_NONE;
+    return latest;
 }
 
 static hr_status grow_live(hri_schedule *s) {

@@ -9,6 +9,7 @@
 #include "run/bind.h"
 #include "net/net.h"
 #include "run/execute_gpu.h"
+#include "run/regroup.h"
 
 struct hri_exec {
     hri_bound b;
@@ -74,6 +75,7 @@ hr_status hri_exec_create(const hri_exec_options *options, hri_exec **out, hri_p
     e->nets = options->nets;
     hr_status status = hri_bind(&o, &e->b, why);
     if (status == HR_OK && options->lane) {
+        hri_bound_regroup(&e->b, hri_gpu_kernels(hri_engine_gpu(options->lane->engine)));
         status =
             hri_exec_gpu_create(options->lane, &e->b, e->seed, e->net ? hri_net_rank(e->net) : 0,
                                 options->wire, &e->gpu, why);

@@ -232,7 +232,7 @@ static hr_status start_copy(const hri_exec_gpu *x, const hri_bound_call *c) {
 }
 
 /* Kernels that may go together (hri_op_launch_many): neighbours of one op, element-wise neighbours, and who
- * reads their sum or makes a part of it. */
+ * reads their sum or makes a part of it, or adds up what they make. */
 static uint32_t neighbours(const hri_exec_gpu *x, uint32_t first) {
     const hri_gpu_call *calls = &x->calls[first];
     const uint32_t left = x->b->call_count - first;
@@ -244,7 +244,8 @@ static uint32_t neighbours(const hri_exec_gpu *x, uint32_t first) {
     }
     return count < left && calls->sig && calls[count].sig &&
                    (hri_sum_feeds(&calls[count - 1], &calls[count]) ||
-                    hri_sum_takes(&calls[count - 1], &calls[count]))
+                    hri_sum_takes(&calls[count - 1], &calls[count]) ||
+                    hri_made_feeds(&calls[count - 1], &calls[count]))
                ? count + 1
                : count;
 }

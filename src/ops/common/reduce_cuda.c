@@ -3,7 +3,8 @@
 
 HRI_CU(reduce);
 
-enum { THREADS = 256, BLOCKS = 660, WARP = 32 };
+/* Four blocks for each of 132 multiprocessors: as many as are there at once, whoever makes what is added up. */
+enum { THREADS = 256, BLOCKS = 528, WARP = 32 };
 
 hri_pattern hri_pattern_of(const hri_reduction *r) {
     hri_pattern p = {.rank = r->rank};
@@ -69,14 +70,18 @@ static hr_status launch_general(hri_gpu *gpu, const hri_reduction *r, hr_type ty
         HRI_GPU_ARGS(&in, &out, &results, &p, &scale));
 }
 
+static hri_gpu_grid columns_grid(const hri_reduction *r, const cut *c) {
+    return (hri_gpu_grid){.x = (uint32_t)(r->outer * c->parts * c->tiles), .threads = THREADS};
+}
+
 static hr_status launch_columns(hri_gpu *gpu, const hri_reduction *r, const cut *c,
                                 const char *defines, hr_addr in, hr_addr out, hr_addr partial,
                                 float scale) {
     int64_t middle = r->middle, inner = r->inner, each = c->each;
     uint32_t parts = (uint32_t)c->parts, tiles = (uint32_t)c->tiles, across = c->across;
+    const hri_gpu_grid grid = columns_grid(r, c);
     return hri_gpu_launch(
-        gpu, &hri_cu_reduce, defines, "columns",
-        &(hri_gpu_grid){.x = (uint32_t)(r->outer * c->parts * c->tiles), .threads = THREADS},
+        gpu, &hri_cu_reduce, defines, "columns", &grid,
         HRI_GPU_ARGS(&in, &out, &partial, &middle, &inner, &each, &parts, &tiles, &across, &scale));
 }
 
@@ -89,6 +94,17 @@ static hr_status launch_rows(hri_gpu *gpu, const hri_reduction *r, const cut *c,
         gpu, &hri_cu_reduce, defines, "rows",
         &(hri_gpu_grid){.x = hri_launch_blocks(count, THREADS / lanes), .threads = THREADS},
         HRI_GPU_ARGS(&in, &out, &partial, &count, &middle, &each, &parts, &lanes, &scale));
+}
+
+static hr_status launch_combine(hri_gpu *gpu, const hri_reduction *r, const cut *c,
+                                const char *defines, hr_addr partial, hr_addr out, float scale) {
+    int64_t results = r->results, inner = r->inner;
+    uint32_t parts = (uint32_t)c->parts,
+             across = parts > 32 ? 3 : 5; /* 32 bytes side by side at least */
+    return hri_gpu_launch(
+        gpu, &hri_cu_reduce, defines, "combine",
+        &(hri_gpu_grid){.x = hri_launch_blocks(results, 1 << across), .threads = THREADS},
+        HRI_GPU_ARGS(&partial, &out, &results, &inner, &parts, &across, &scale));
 }
 
 hr_status hri_reduction_launch(hri_gpu *gpu, const hri_reduction *r, hr_type type, hr_addr in,
@@ -108,11 +124,63 @@ hr_status hri_reduction_launch(hri_gpu *gpu, const hri_reduction *r, hr_type typ
     if (status != HR_OK || c.parts == 1) {
         return status;
     }
-    int64_t results = r->results, inner = r->inner;
-    uint32_t parts = (uint32_t)c.parts,
-             across = parts > 32 ? 3 : 5; /* 32 bytes side by side at least */
-    return hri_gpu_launch(
-        gpu, &hri_cu_reduce, d.text, "combine",
-        &(hri_gpu_grid){.x = hri_launch_blocks(results, 1 << across), .threads = THREADS},
-        HRI_GPU_ARGS(&workspace, &out, &results, &inner, &parts, &across, &scale));
+    return launch_combine(gpu, r, &c, d.text, workspace, out, scale);
+}
+
+/* ---- with the call that makes what is added up ---- */
+
+typedef struct range {
+    hr_addr at;
+    uint64_t bytes;
+} range;
+
+static int apart(range a, range b) {
+    return a.at + a.bytes <= b.at || b.at + b.bytes <= a.at;
+}
+
+/* The sums are written while others still read operands; a thread reads its own before it writes in their places. */
+static int places_allow(const hri_gpu_call *maker, range out, range workspace) {
+    const uint64_t bytes = hr_meta_bytes(&maker->sig->out[0]);
+    const range made = {maker->out[0], bytes};
+    int good = apart(made, out) && apart(made, workspace);
+    for (uint32_t i = 0; i < maker->sig->in_count && good; i++) {
+        const range in = {maker->in[i], bytes};
+        good = apart(in, out) && apart(in, workspace) && (in.at == made.at || apart(in, made));
+    }
+    return good;
+}
+
+hr_status hri_reduction_launch_made(const hri_gpu_call *maker, const hri_reduction *r, hr_addr out,
+                                    hr_addr workspace) {
+    const hri_sig *s = maker->sig;
+    const hr_type type = s->out[0].type;
+    if (s->in_count != 2 || s->op->scalar->arity != 2 || r->results == 0 || r->outer != 1 ||
+        r->inner == 1 || s->in[0].type != s->out[0].type || s->in[1].type != s->out[0].type ||
+        hr_meta_bytes(&s->in[0]) != hr_meta_bytes(&s->out[0]) ||
+        hr_meta_bytes(&s->in[1]) != hr_meta_bytes(&s->out[0]) ||
+        !hri_launch_wide(maker->in[0] | maker->in[1] | maker->out[0] | out)) {
+        return HR_E_UNSUPPORTED;
+    }
+    const cut c = cut_of(r, type, 1);
+    const range sums = {out, (uint64_t)r->results * hr_type_bytes(type)};
+    const range parts_at = {workspace, hri_reduction_launch_workspace(r, type)};
+    if (!places_allow(maker, sums, parts_at)) {
+        return HR_E_UNSUPPORTED;
+    }
+    struct {
+        hr_addr a, b, made;
+    } source = {maker->in[0], maker->in[1], maker->out[0]};
+    hr_addr partial = c.parts > 1 ? workspace : 0;
+    int64_t middle = r->middle, inner = r->inner, each = c.each;
+    uint32_t parts = (uint32_t)c.parts, tiles = (uint32_t)c.tiles, across = c.across;
+    float scale = 1.0f;
+    const hri_gpu_grid grid = columns_grid(r, &c);
+    const hr_status status =
+        hri_scalar_launch_in(maker, &hri_cu_reduce, "columns", c.width, &grid,
+                             HRI_GPU_ARGS(&source, &out, &partial, &middle, &inner, &each, &parts,
+                                          &tiles, &across, &scale));
+    return status != HR_OK || c.parts == 1
+               ? status
+               : launch_combine(maker->gpu, r, &c, hri_launch_t(type, c.width).text, workspace, out,
+                                scale);
 }

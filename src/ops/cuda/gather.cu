@@ -212,11 +212,26 @@ HR_INLINE void add_rows(const T *dy, const hr_u32 *order, hr_u32 begin, hr_u32 e
     }
 }
 
+// A row's sum to its place; with `other` (NULL: none) what two calls would leave there: the sum of that and of the rounded sum.
+HR_INLINE void put(T *table, const T *other, hr_i64 at, float (&sum)[V]) {
+    if (other) {
+        float v[V];
+        hr_load_pack<T, V>(other + at, v);
+#pragma unroll
+        for (int k = 0; k < V; k++) {
+            T stored;
+            hr_store(&stored, sum[k]);
+            sum[k] = hr_load(stored) + v[k];
+        }
+    }
+    hr_store_pack<T, V>(table + at, sum);
+}
+
 // A warp for each row of the table; rows with more than SHORT ids are left to add_long.  blockIdx.y goes over the `outer` sides
 // of the axis, which all have these ids.
 HR_KERNEL __launch_bounds__(THREADS)
     add_short(const T *dy, const hr_u32 *order, const hr_u32 *start, T *table, hr_i64 rows,
-              hr_i64 width, hr_i64 n, hr_i64 outer) {
+              hr_i64 width, hr_i64 n, hr_i64 outer, const T *other) {
     const hr_i64 r = (hr_i64)blockIdx.x * (THREADS / 32) + threadIdx.x / 32;
     if (r >= rows) {
         return;
@@ -229,7 +244,7 @@ HR_KERNEL __launch_bounds__(THREADS)
         for (hr_i64 column = (threadIdx.x & 31) * V; column < width; column += 32 * V) {
             float sum[V] = {0};
             add_rows(dy + o * n * width + column, order, begin, end, 1, width, sum);
-            hr_store_pack<T, V>(table + (o * rows + r) * width + column, sum);
+            put(table, other, (o * rows + r) * width + column, sum);
         }
     }
 }
@@ -237,7 +252,7 @@ HR_KERNEL __launch_bounds__(THREADS)
 // A run of more than SHORT places has one that is a multiple of SHORT: the block of the first such place has it.
 HR_KERNEL __launch_bounds__(THREADS)
     add_long(const T *dy, const hr_u32 *keys, const hr_u32 *order, const hr_u32 *start, T *table,
-             hr_i64 rows, hr_i64 width, hr_u32 tiles, hr_i64 n, hr_i64 outer) {
+             hr_i64 rows, hr_i64 width, hr_u32 tiles, hr_i64 n, hr_i64 outer, const T *other) {
     __shared__ __align__(16) float room[THREADS * V];
     const hr_u32 place = blockIdx.x / tiles * SHORT, warp = threadIdx.x / 32;
     const hr_u32 r = keys[place];
@@ -262,7 +277,7 @@ HR_KERNEL __launch_bounds__(THREADS)
                     sum[k] += v[k];
                 }
             }
-            hr_store_pack<T, V>(table + (o * rows + r) * width + column, sum);
+            put(table, other, (o * rows + r) * width + column, sum);
         }
         __syncthreads();
     }

@@ -6,6 +6,8 @@
 //
 // Rules for sources: sums are f32 and added in an order that shapes alone decide (no floating-point atomics), so that
 // every run gives the same bits; offsets into tensors are 64 bits wide; dynamic shared memory is HR_SHARED(name).
+#ifndef HR_PRELUDE // a text may be made of several that begin with this
+#define HR_PRELUDE
 
 typedef unsigned char hr_u8;
 typedef signed char hr_i8;
@@ -353,3 +355,5 @@ HR_INLINE float hr_uniform(hr_u32 word) {
     HR_KERNEL NAME##_f16 PARAMETERS(hr_f16) {                                                      \
         NAME<hr_f16> ARGUMENTS;                                                                    \
     }
+
+#endif

@@ -7,7 +7,47 @@
 // access.
 
 typedef HR_T T;
-enum { THREADS = 256, V = HR_V };
+enum { THREADS = 256, V = HR_V, BUSY = 4 /* blocks a multiprocessor: reduce_cuda.c */ };
+
+// What is added up: rows of x; with HR_STEP (graph/op_scalar.c) what that makes of rows of a and b, which is stored, too, and may lie
+// over one of them: a thread has read its packs before it writes them.
+#ifdef HR_STEP
+struct source {
+    const T *a, *b;
+    T *made;
+};
+struct fetched {
+    hr_pack<T, V> a, b;
+};
+HR_INLINE fetched fetch(const source &s, hr_i64 at) {
+    fetched f;
+    f.a = *(const hr_pack<T, V> *)(s.a + at);
+    f.b = *(const hr_pack<T, V> *)(s.b + at);
+    return f;
+}
+HR_INLINE hr_pack<T, V> take(const source &s, hr_i64 at, const fetched &f) {
+    float y[V];
+    hr_pack<T, V> made;
+#pragma unroll
+    for (int i = 0; i < V; i++) {
+        y[i] = hr_rounded<T>(HR_STEP(hr_load(f.a.at[i]), hr_load(f.b.at[i])));
+    }
+    hr_store_pack<T, V>(made.at, y);
+    *(hr_pack<T, V> *)(s.made + at) = made;
+    return made;
+}
+#else
+struct source {
+    const T *x;
+};
+typedef hr_pack<T, V> fetched;
+HR_INLINE fetched fetch(const source &s, hr_i64 at) {
+    return *(const hr_pack<T, V> *)(s.x + at);
+}
+HR_INLINE hr_pack<T, V> take(const source &s, hr_i64 at, const fetched &f) {
+    return f;
+}
+#endif
 
 struct pattern { // dimensions that were merged, and whether each is reduced
     hr_i32 rank, unused;
@@ -30,7 +70,7 @@ template <int N> HR_INLINE void put_sum(T *out, float *partial, hr_i64 at, const
 }
 
 // 2^across threads side by side, V columns each; the others take other rows.  partial NULL: there is one part.
-HR_KERNEL __launch_bounds__(THREADS) columns(const T *x, T *out, float *partial, hr_i64 middle,
+HR_KERNEL __launch_bounds__(THREADS, BUSY) columns(HR_TABLE struct source s, T *out, float *partial, hr_i64 middle,
                                              hr_i64 inner, hr_i64 part_rows, hr_u32 parts,
                                              hr_u32 tiles, hr_u32 across, float scale) {
     __shared__ __align__(16) float room[THREADS * V];
@@ -43,26 +83,49 @@ HR_KERNEL __launch_bounds__(THREADS) columns(const T *x, T *out, float *partial,
     const hr_i64 end = begin + part_rows < middle ? begin + part_rows : middle;
     float sum[V] = {0};
     if (column < inner) {
-        const T *at = x + ((hr_i64)outer * middle) * inner + column;
+        const hr_i64 at = ((hr_i64)outer * middle) * inner + column;
         hr_i64 r = begin + ty;
         for (; r + 3 * rows < end; r += 4 * rows) {
+#ifdef HR_STEP // in pairs: fewer registers, so that all blocks are there at once
+            float two[V];
+#pragma unroll
+            for (int i = 0; i < 4; i += 2) {
+                const hr_i64 first = at + (r + i * rows) * inner, second = first + rows * inner;
+                const fetched a = fetch(s, first), b = fetch(s, second);
+                const hr_pack<T, V> v = take(s, first, a), w = take(s, second, b);
+#pragma unroll
+                for (int k = 0; k < V; k++) {
+                    const float both = hr_load(v.at[k]) + hr_load(w.at[k]);
+                    if (i) {
+                        sum[k] += two[k] + both;
+                    } else {
+                        two[k] = both;
+                    }
+                }
+            }
+#else
+            fetched in[4];
             hr_pack<T, V> v[4];
 #pragma unroll
             for (int i = 0; i < 4; i++) {
-                v[i] = *(const hr_pack<T, V> *)(at + (r + i * rows) * inner);
+                in[i] = fetch(s, at + (r + i * rows) * inner);
+            }
+#pragma unroll
+            for (int i = 0; i < 4; i++) {
+                v[i] = take(s, at + (r + i * rows) * inner, in[i]);
             }
 #pragma unroll
             for (int k = 0; k < V; k++) {
                 sum[k] += (hr_load(v[0].at[k]) + hr_load(v[1].at[k])) +
                           (hr_load(v[2].at[k]) + hr_load(v[3].at[k]));
             }
+#endif
         }
         for (; r < end; r += rows) {
-            float v[V];
-            hr_load_pack<T, V>(at + r * inner, v);
+            const hr_pack<T, V> v = take(s, at + r * inner, fetch(s, at + r * inner));
 #pragma unroll
             for (int k = 0; k < V; k++) {
-                sum[k] += v[k];
+                sum[k] += hr_load(v.at[k]);
             }
         }
     }
@@ -85,6 +148,8 @@ HR_KERNEL __launch_bounds__(THREADS) columns(const T *x, T *out, float *partial,
         put_sum<V>(out, partial, (partial ? (hr_i64)number : (hr_i64)outer) * inner + column, sum, scale);
     }
 }
+
+#ifndef HR_STEP
 
 // One part of one row for each `lanes` threads: 32 or all of the block.
 HR_KERNEL __launch_bounds__(THREADS) rows(const T *x, T *out, float *partial, hr_i64 count,
@@ -281,3 +346,5 @@ HR_KERNEL __launch_bounds__(THREADS) max_spread(const T *dy, const hr_i32 *index
         }
     }
 }
+
+#endif // HR_STEP
