@@ -77,7 +77,15 @@ static hr_status open_host(hri_plan_job *j, const hr_device_info *info, spec *s)
     /* Replicas wait for one another, each on its thread. */
     const uint32_t here =
         j->job.replicas > 1 && j->who.size < 2 && !j->o.link ? j->job.replicas : 1;
-    status = hri_threads_create(threads > here ? threads : here, &j->threads);
+    const uint32_t all = threads > here ? threads : here;
+    status = hri_threads_create(all, &j->threads);
+    if (status == HR_E_NOMEM_HOST) {
+        return hri_why_set(
+            &j->why, hri_cause_of(status), status,
+            "%u threads cannot be started: a limit of processes (ulimit -u, pids.max "
+            "of a container) or of memory is reached; `threads` 1 starts none",
+            all);
+    }
     if (status != HR_OK) {
         return hri_why_set(&j->why, hri_cause_of(status), status, "threads: %s",
                            hr_status_text(status));

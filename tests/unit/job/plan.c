@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/fault.h"
 #include "pictures.h"
 #include "test.h"
 
@@ -251,6 +252,26 @@ TEST(job_plan, mistakes_have_a_sentence_a_cause_and_the_option) {
 }
 
 /* A program has options, not flags: sentences name them as job.h does, and the command spells them as it is typed. */
+#ifdef HEADROOM_FAULTS
+TEST(job_plan, threads_that_cannot_be_started_are_told_as_such) {
+    hr_ctx *ctx = open_ctx();
+    hr_plan *p = NULL;
+    hr_error why = {0};
+    const hr_job_options o = {.size = sizeof o,
+                              .model = "mlp",
+                              .batch = 4,
+                              .budget = "1GiB",
+                              .threads = 3,
+                              .no_measure = 1};
+    hri_fault_set(HRI_FAULT_THREAD, 2, 0);
+    CHECK_STATUS(hr_job_plan(ctx, &o, &p, &why), HR_E_NOMEM_HOST);
+    hri_fault_set(HRI_FAULT_THREAD, 0, 0);
+    CHECK(!p && strstr(why.message, "3 threads cannot be started") &&
+          strstr(why.message, "pids.max"));
+    hr_ctx_destroy(ctx);
+}
+#endif
+
 TEST(job_plan, sentences_name_options_not_flags) {
     hr_ctx *ctx = open_ctx();
     hr_plan *p = NULL;
