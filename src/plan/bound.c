@@ -20,7 +20,7 @@ typedef struct thing {
 } thing;
 
 /* Computing; what is exchanged with other ranks may go on beside it. */
-static double fastest(const hri_problem_op *op) {
+static double fastest_alone(const hri_problem_op *op) {
     double least = op->net ? 0 : op->variants[0].time_ns;
     for (uint32_t i = 1; i < op->variant_count && !op->net; i++) {
         least = op->variants[i].time_ns < least ? op->variants[i].time_ns : least;
@@ -28,10 +28,19 @@ static double fastest(const hri_problem_op *op) {
     return least;
 }
 
+/* With what it does together with the op before it. */
+static double fastest(const hri_problem *p, uint32_t n) {
+    const uint32_t maker = hri_problem_joined(p, n);
+    const double alone = fastest_alone(&p->ops[n]);
+    const double saved =
+        maker == HRI_PROBLEM_NONE ? 0 : hri_problem_joined_ns(p, n, fastest_alone(&p->ops[maker]));
+    return alone > saved ? alone - saved : 0;
+}
+
 static double compute_time(const hri_problem *p) {
     double time = 0;
     for (uint32_t n = 0; n < p->op_count; n++) {
-        time += fastest(&p->ops[n]);
+        time += fastest(p, n);
     }
     return time;
 }
@@ -94,7 +103,7 @@ static double needed_bytes(const hri_problem *p, uint32_t n, const uint8_t *afte
 /* The most time that a step of time_ns has before B runs. */
 static double time_before(const hri_problem *p, uint32_t b, const uint8_t *after, double time_ns) {
     for (uint32_t n = b; n < p->op_count; n++) {
-        time_ns -= after[n] ? fastest(&p->ops[n]) : 0;
+        time_ns -= after[n] ? fastest(p, n) : 0;
     }
     return time_ns > 0 ? time_ns : 0;
 }
@@ -126,7 +135,7 @@ hr_status hri_bound_time(const hri_problem *p, uint64_t budget_bytes, double tim
         for (uint32_t n = 0; n < b; n++) {
             const double bytes = before[n] ? needed_bytes(p, n, after) : 0;
             if (bytes > 0) {
-                things[count++] = (thing){fastest(&p->ops[n]), bytes, n};
+                things[count++] = (thing){fastest(p, n), bytes, n};
             }
         }
         for (size_t i = 0; i < count && p->copies_block && copy_ns > 0; i++) {

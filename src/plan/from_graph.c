@@ -236,15 +236,23 @@ static uint32_t list_variants(const adaptor *a, const hri_sig *sig, const hri_ke
     return count;
 }
 
-/* Does its kernel make the sum that it reads itself, where it reads one (launch_sum)? */
-static int joins(const adaptor *a, const hri_node_record *node, const hri_kernel *kernel) {
+/* What a kernel that makes the sum that it reads itself (launch_sum) saves of its time.  Of three passes over memory the last is not
+ * made, nor one to read it; a sum that stays is written all the same.  As it was measured. */
+static double joins(const adaptor *a, const hri_node_record *node, const hri_kernel *kernel) {
     const uint32_t maker = node->sig.in_count ? a->g->values[node->in[0]].node : HRI_NO_NODE;
     if (!a->machine.gpu || !kernel->launch_sum || maker == HRI_NO_NODE) {
         return 0;
     }
     const hri_sig *sum = &a->g->nodes[maker].sig;
-    return !strcmp(sum->op->name, "add") && hr_shape_same(&sum->in[0].shape, &sum->out[0].shape) &&
-           hr_shape_same(&sum->in[1].shape, &sum->out[0].shape);
+    if (strcmp(sum->op->name, "add") || !hr_shape_same(&sum->in[0].shape, &sum->out[0].shape) ||
+        !hr_shape_same(&sum->in[1].shape, &sum->out[0].shape)) {
+        return 0;
+    }
+    int goes = 0;
+    for (uint32_t k = 0; k < node->sig.out_count; k++) {
+        goes |= hri_op_may_overwrite(&node->sig, k, 0) != 0;
+    }
+    return goes ? 2.0 / 3 : 1.0 / 3;
 }
 
 static hr_status add_op(adaptor *a, uint32_t n) {
@@ -264,7 +272,7 @@ static hr_status add_op(adaptor *a, uint32_t n) {
                                   : node->phase == HRI_BACKWARD ? HRI_PROBLEM_BACKWARD
                                                                 : HRI_PROBLEM_UPDATE,
                          .net = sig->op->net,
-                         .joins = (uint8_t)joins(a, node, kernel),
+                         .joins = joins(a, node, kernel),
                          .wire_bytes = (uint64_t)hri_op_cost(sig).wire_bytes,
                          .id = n,
                          .in_count = sig->in_count,

@@ -215,7 +215,7 @@ static hr_status fill(placer *x, const hri_plan_options *options, uint64_t effor
     hri_free(by_root);
     plan->problem_hash = s->p->hash;
     plan->peak_step = s->peak_entry;
-    plan->time_ns = s->time_ns;
+    plan->time_ns = hri_schedule_joined_time(s);
     plan->again_count = s->again_count;
     plan->again_time_ns = s->again_ns;
     plan->copied_bytes = s->copied_bytes;

@@ -60,6 +60,11 @@ double hri_plan_times(const hri_problem *p, const hri_plan *plan, double *begin,
             end[i] = wire = begin[i] + p->ops[s->op].variants[s->variant].time_ns;
         } else if (s->kind == HRI_STEP_RUN) {
             compute += p->ops[s->op].variants[s->variant].time_ns;
+            const uint32_t maker = hri_problem_joined(p, s->op);
+            if (i && maker != HRI_PROBLEM_NONE && s[-1].kind == HRI_STEP_RUN && s[-1].op == maker) {
+                compute -=
+                    hri_problem_joined_ns(p, s->op, p->ops[maker].variants[s[-1].variant].time_ns);
+            }
             end[i] = compute;
         } else if (s->kind == HRI_STEP_WAIT) {
             compute = end[s->op] > compute ? end[s->op] : compute;

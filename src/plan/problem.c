@@ -404,8 +404,9 @@ static uint64_t hash_of(const hri_problem *p) {
         const hri_problem_op *op = &p->ops[n];
         hri_hasher_add_u64(&h, (uint64_t)op->phase * 2 + op->once);
         hri_hasher_add_u64(&h, (uint64_t)op->in_count << 32 | op->out_count);
-        if (op->joins) {
-            hri_hasher_add_u64(&h, UINT64_C(0x6a6f696e73) + n);
+        if (op->joins > 0) {
+            hri_hasher_add_u64(&h, n);
+            add_double(&h, op->joins);
         }
         if (op->net) { /* what needs no other rank has the hash that it always had */
             hri_hasher_add_u64(&h, op->wire_bytes + 1);
@@ -446,6 +447,12 @@ hr_status hri_problem_finish(hri_problem *p, hri_prose *why) {
     }
     if (status == HR_OK && !(p->copy_drag >= 0 && p->copy_drag <= 1)) {
         status = hri_prose_set(why, HR_E_RANGE, "copy_drag must be from 0 to 1");
+    }
+    for (uint32_t n = 0; n < p->op_count && status == HR_OK; n++) {
+        if (!(p->ops[n].joins >= 0 && p->ops[n].joins <= 1)) {
+            status =
+                hri_prose_set(why, HR_E_RANGE, "%s: joins must be from 0 to 1", p->ops[n].name);
+        }
     }
     if (status == HR_OK) {
         status = check_values(p, why);

@@ -98,8 +98,9 @@ typedef struct hri_problem_op {
     uint8_t phase;           /* hri_problem_phase */
     uint8_t once;            /* 1: may not be run a second time in a step */
     uint8_t coupled;         /* hri_problem_coupled: samples of a batch touch one another */
-    uint8_t joins; /* 1: it makes its first input itself if that would be made right before it */
-    uint8_t net;   /* 1: ranks exchange bytes: all of them run these in one order */
+    uint8_t net;             /* 1: ranks exchange bytes: all of them run these in one order */
+    double
+        joins; /* it makes its first input itself where that would be made right before it, and saves this share of that op's time; 0: never */
     uint64_t wire_bytes; /* that this rank sends then */
     uint32_t id;         /* the caller's own number for it */
     uint32_t in_count, out_count, variant_count;
@@ -175,6 +176,15 @@ int hri_problem_lists_memories(const hri_problem *p);
 double hri_problem_copy_ns(const hri_problem *p, uint32_t memory, int in, uint64_t bytes);
 uint32_t hri_problem_queue(const hri_problem *p, uint32_t memory, int in);
 
+/* What op n saves when it makes its first input itself, which takes maker_ns by itself. */
+static inline double hri_problem_joined_ns(const hri_problem *p, uint32_t n, double maker_ns) {
+    return p->ops[n].joins * maker_ns;
+}
+/* The op whose work op n may do as well; NONE: there is none. */
+static inline uint32_t hri_problem_joined(const hri_problem *p, uint32_t n) {
+    return p->ops[n].joins > 0 && p->ops[n].in_count ? p->values[p->ops[n].in[0]].producer
+                                                     : (uint32_t)HRI_PROBLEM_NONE;
+}
 /* 1 when some op exchanges bytes with other ranks. */
 int hri_problem_has_net(const hri_problem *p);
 

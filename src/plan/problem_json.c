@@ -74,8 +74,8 @@ static void print_op(hri_json *j, const hri_problem_op *op) {
     if (op->once) {
         hri_json_bool(j, "once", true);
     }
-    if (op->joins) {
-        hri_json_bool(j, "joins", true);
+    if (op->joins > 0) {
+        hri_json_double(j, "joins", op->joins);
     }
     if (op->net) {
         hri_json_u64(j, "wire_bytes", op->wire_bytes);
@@ -381,8 +381,10 @@ static hr_status read_op(reader *r, json_t *object, uint32_t at) {
         status = read_output(r, json_array_get(out, k), &r->outputs[k]);
     }
     op.once = (uint8_t)json_is_true(json_object_get(object, "once"));
-    op.joins = (uint8_t)json_is_true(json_object_get(object, "joins"));
     op.coupled = (uint8_t)json_is_true(json_object_get(object, "coupled"));
+    if (status == HR_OK) {
+        status = get_double(r, object, "joins", &op.joins);
+    }
     if (status == HR_OK && json_object_get(object, "wire_bytes")) {
         op.net = 1;
         status = hri_json_get_u64(object, "wire_bytes", &op.wire_bytes, r->why);

@@ -223,7 +223,7 @@ static hr_status emit(hri_schedule *s, uint32_t n, uint8_t again) {
             (hri_touch){new_instance(s, v, entry),
                         counts ? hri_gap_of(p, v, x->gap[v]) : HRI_PROBLEM_NONE, x->made[v]};
     }
-    const double time = hri_schedule_op_time(s, n);
+    const double time = hri_schedule_run_time(s, n, again);
     s->time_ns += beside ? 0 : time;
     s->again_ns += again ? time : 0;
     s->again_count += again;

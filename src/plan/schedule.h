@@ -115,12 +115,25 @@ HR_MUST_CHECK hr_status hri_schedule_run(hri_schedule *s);
 /* After a run: brings ops that go together (`joins` of problem.h) next to one another where the limit bears it.  The next run
  * undoes it.  *moved: so many were apart. */
 HR_MUST_CHECK hr_status hri_schedule_join(hri_schedule *s, uint32_t *moved);
+/* The time of the entries as they stand: ops save what they do together only where they are neighbours. */
+double hri_schedule_joined_time(const hri_schedule *s);
 
 static inline uint32_t hri_gap_of(const hri_problem *p, uint32_t value, uint32_t k) {
     return p->values[value].use_first + value + k;
 }
 static inline double hri_schedule_op_time(const hri_schedule *s, uint32_t op) {
     return s->p->ops[op].variants[s->variant[op]].time_ns;
+}
+/* What op n saves when it makes its first input itself. */
+static inline double hri_schedule_joined_ns(const hri_schedule *s, uint32_t n) {
+    const uint32_t maker = hri_problem_joined(s->p, n);
+    return maker == HRI_PROBLEM_NONE
+               ? 0
+               : hri_problem_joined_ns(s->p, n, hri_schedule_op_time(s, maker));
+}
+/* Of an entry that runs op n.  Until they are placed, ops that may go together do so, the first time they run. */
+static inline double hri_schedule_run_time(const hri_schedule *s, uint32_t n, int again) {
+    return hri_schedule_op_time(s, n) - (again ? 0 : hri_schedule_joined_ns(s, n));
 }
 /* Does the entry run an op, at once or beside others? */
 static inline int hri_entry_runs(const hri_schedule *s, uint32_t e) {

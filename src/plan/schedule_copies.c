@@ -61,7 +61,7 @@ static void begin_places(hri_schedule *s) {
         x->clock[e] = compute;
         x->keys[e] = 2 * (uint64_t)e + 1;
         const int runs = s->entries[e].kind == HRI_STEP_RUN;
-        compute += runs ? hri_schedule_op_time(s, s->entries[e].op) : 0;
+        compute += runs ? hri_schedule_run_time(s, s->entries[e].op, s->entries[e].again) : 0;
     }
 }
 
@@ -174,7 +174,7 @@ hr_status hri_schedule_time_copies(hri_schedule *s) {
     for (uint32_t e = 0; e < s->entry_count; e++) {
         const hri_entry *entry = &s->entries[e];
         if (entry->kind == HRI_STEP_RUN) {
-            compute += hri_schedule_op_time(s, entry->op);
+            compute += hri_schedule_run_time(s, entry->op, entry->again);
         } else if (entry->kind == HRI_STEP_NET) {
             wire = (wire > compute ? wire : compute) + hri_schedule_op_time(s, entry->op);
             x->clock[e] = wire;

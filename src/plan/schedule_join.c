@@ -19,7 +19,7 @@ static uint32_t find_reader(const hri_schedule *s, uint32_t e) {
         const hri_touch *t = s->touches + s->entries[f].first;
         for (uint32_t i = 0; i < next->in_count; i++) {
             if (t[i].instance == made) {
-                return next->joins && i == 0 ? f : HRI_PROBLEM_NONE;
+                return next->joins > 0 && i == 0 ? f : HRI_PROBLEM_NONE;
             }
         }
     }
@@ -84,4 +84,20 @@ hr_status hri_schedule_join(hri_schedule *s, uint32_t *moved) {
         }
     }
     return *moved ? hri_schedule_reorder(s) : HR_OK;
+}
+
+double hri_schedule_joined_time(const hri_schedule *s) {
+    double time = s->time_ns;
+    for (uint32_t e = 0; e < s->entry_count; e++) {
+        const hri_entry *x = &s->entries[e];
+        const uint32_t maker =
+            x->kind == HRI_STEP_RUN ? hri_problem_joined(s->p, x->op) : HRI_PROBLEM_NONE;
+        if (maker == HRI_PROBLEM_NONE) {
+            continue;
+        }
+        const hri_entry *before = e ? x - 1 : NULL;
+        const int near = before && before->kind == HRI_STEP_RUN && before->op == maker;
+        time += near == !x->again ? 0 : hri_schedule_joined_ns(s, x->op) * (near ? -1 : 1);
+    }
+    return time;
 }

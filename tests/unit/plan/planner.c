@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/fault.h"
+#include "plan/bound.h"
 #include "plan/descend.h"
 #include "plan/from_graph.h"
 #include "plan/place.h"
@@ -236,11 +237,12 @@ TEST(from_graph, a_view_is_the_value_it_looks_at) {
 static void sum_and_reader(hri_problem *p) {
     static const char *const names[] = {"x", "y", "u", "v", "w", "sum", "end"};
     static const struct {
-        uint32_t in[3], in_count, out, phase, joins;
+        uint32_t in[3], in_count, out, phase;
+        double joins;
     } ops[] = {
-        {{0}, 1, 1, 0, 0},    {{1}, 1, 2, 0, 0},    {{2}, 1, 3, 1, 0},
-        {{3}, 1, 4, 1, 0},    {{3, 4}, 2, 5, 1, 0}, /* the sum */
-        {{5, 1}, 2, 6, 1, 1},                       /* its reader */
+        {{0}, 1, 1, 0, 0},      {{1}, 1, 2, 0, 0},    {{2}, 1, 3, 1, 0},
+        {{3}, 1, 4, 1, 0},      {{3, 4}, 2, 5, 1, 0}, /* the sum */
+        {{5, 1}, 2, 6, 1, 0.5},                       /* its reader */
     };
     const hri_problem_variant one = {"", 10, 0};
     uint32_t number;
@@ -256,7 +258,7 @@ static void sum_and_reader(hri_problem *p) {
         const hri_problem_output out = {.value = ops[i].out, .overwrite = i >= 4};
         const hri_problem_op op = {.name = names[ops[i].out],
                                    .phase = (uint8_t)ops[i].phase,
-                                   .joins = (uint8_t)ops[i].joins,
+                                   .joins = ops[i].joins,
                                    .in_count = ops[i].in_count,
                                    .in = ops[i].in,
                                    .out_count = 1,
@@ -306,6 +308,8 @@ TEST(planner, brings_a_sum_next_to_the_op_that_joins_it_where_there_is_room) {
         CHECK_OK(hri_plan_check(&p, plan, budget, NULL));
         find_pair(plan, &sum, &reader);
         CHECK_EQ(reader - sum, budget == 400 ? 1 : 2);
+        CHECK_EQ((long long)plan->time_ns, budget == 400 ? 65 : 70); /* seven, less half of one */
+        CHECK(hri_plan_makespan(&p, plan) == plan->time_ns && hri_base_time(&p) == 55);
         hri_plan_destroy(plan);
         hri_schedule_deinit(&s);
     }
@@ -318,10 +322,12 @@ TEST(planner, what_joins_is_written_and_read) {
     sum_and_reader(&p);
     CHECK_OK(hri_problem_print(&p, &text));
     CHECK_OK(hri_problem_parse(text, strlen(text), &q, NULL));
-    CHECK(q.ops[5].joins && !q.ops[4].joins && q.hash == p.hash);
+    CHECK(q.ops[5].joins == 0.5 && q.ops[4].joins == 0 && q.hash == p.hash);
     p.ops[5].joins = 0;
     CHECK_OK(hri_problem_finish(&p, NULL));
     CHECK(p.hash != q.hash);
+    p.ops[5].joins = 2;
+    CHECK_STATUS(hri_problem_finish(&p, NULL), HR_E_RANGE);
     hri_free(text);
     hri_problem_deinit(&p);
     hri_problem_deinit(&q);
