@@ -32,9 +32,10 @@ static double fastest_alone(const hri_problem_op *op) {
 static double fastest(const hri_problem *p, uint32_t n) {
     const uint32_t maker = hri_problem_joined(p, n);
     const double alone = fastest_alone(&p->ops[n]);
-    const double saved =
-        maker == HRI_PROBLEM_NONE ? 0 : hri_problem_joined_ns(p, n, fastest_alone(&p->ops[maker]));
-    return alone > saved ? alone - saved : 0;
+    const double saved = maker == HRI_PROBLEM_NONE
+                             ? 0
+                             : hri_problem_joined_ns(p, n, alone, fastest_alone(&p->ops[maker]));
+    return alone - saved;
 }
 
 static double compute_time(const hri_problem *p) {

@@ -63,7 +63,8 @@ double hri_plan_times(const hri_problem *p, const hri_plan *plan, double *begin,
             const uint32_t maker = hri_problem_joined(p, s->op);
             if (i && maker != HRI_PROBLEM_NONE && s[-1].kind == HRI_STEP_RUN && s[-1].op == maker) {
                 compute -=
-                    hri_problem_joined_ns(p, s->op, p->ops[maker].variants[s[-1].variant].time_ns);
+                    hri_problem_joined_ns(p, s->op, p->ops[s->op].variants[s->variant].time_ns,
+                                          p->ops[maker].variants[s[-1].variant].time_ns);
             }
             end[i] = compute;
         } else if (s->kind == HRI_STEP_WAIT) {

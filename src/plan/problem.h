@@ -176,14 +176,20 @@ int hri_problem_lists_memories(const hri_problem *p);
 double hri_problem_copy_ns(const hri_problem *p, uint32_t memory, int in, uint64_t bytes);
 uint32_t hri_problem_queue(const hri_problem *p, uint32_t memory, int in);
 
-/* What op n saves when it makes its first input itself, which takes maker_ns by itself. */
-static inline double hri_problem_joined_ns(const hri_problem *p, uint32_t n, double maker_ns) {
-    return p->ops[n].joins * maker_ns;
-}
-/* The op whose work op n may do as well; NONE: there is none. */
+/* The op whose work op n may do as well, being the first that reads what it makes; NONE: there is none. */
 static inline uint32_t hri_problem_joined(const hri_problem *p, uint32_t n) {
-    return p->ops[n].joins > 0 && p->ops[n].in_count ? p->values[p->ops[n].in[0]].producer
-                                                     : (uint32_t)HRI_PROBLEM_NONE;
+    const hri_problem_op *op = &p->ops[n];
+    const hri_problem_value *in = op->joins > 0 && op->in_count ? &p->values[op->in[0]] : NULL;
+    return in && in->producer != HRI_PROBLEM_NONE && p->ops[in->producer].out_count == 1 &&
+                   p->uses[in->use_first] == n
+               ? in->producer
+               : (uint32_t)HRI_PROBLEM_NONE;
+}
+/* What op n saves when it does, never more than it takes itself. */
+static inline double hri_problem_joined_ns(const hri_problem *p, uint32_t n, double own_ns,
+                                           double maker_ns) {
+    const double saved = p->ops[n].joins * maker_ns;
+    return saved < own_ns ? saved : own_ns;
 }
 /* 1 when some op exchanges bytes with other ranks. */
 int hri_problem_has_net(const hri_problem *p);

@@ -127,9 +127,9 @@ static inline double hri_schedule_op_time(const hri_schedule *s, uint32_t op) {
 /* What op n saves when it makes its first input itself. */
 static inline double hri_schedule_joined_ns(const hri_schedule *s, uint32_t n) {
     const uint32_t maker = hri_problem_joined(s->p, n);
-    return maker == HRI_PROBLEM_NONE
-               ? 0
-               : hri_problem_joined_ns(s->p, n, hri_schedule_op_time(s, maker));
+    return maker == HRI_PROBLEM_NONE ? 0
+                                     : hri_problem_joined_ns(s->p, n, hri_schedule_op_time(s, n),
+                                                             hri_schedule_op_time(s, maker));
 }
 /* Of an entry that runs op n.  Until they are placed, ops that may go together do so, the first time they run. */
 static inline double hri_schedule_run_time(const hri_schedule *s, uint32_t n, int again) {

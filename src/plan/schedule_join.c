@@ -19,7 +19,9 @@ static uint32_t find_reader(const hri_schedule *s, uint32_t e) {
         const hri_touch *t = s->touches + s->entries[f].first;
         for (uint32_t i = 0; i < next->in_count; i++) {
             if (t[i].instance == made) {
-                return next->joins > 0 && i == 0 ? f : HRI_PROBLEM_NONE;
+                return hri_problem_joined(p, s->entries[f].op) == s->entries[e].op && i == 0
+                           ? f
+                           : HRI_PROBLEM_NONE;
             }
         }
     }
