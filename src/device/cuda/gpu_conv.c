@@ -6,7 +6,8 @@
  *
  *   weights (O, KH, KW, C / groups)   the engine's own
  *
- * and before that, where pictures have few channels, what is folded (gpu_fold.h).
+ * and before that, where pictures have few channels, what is folded (gpu_fold.h).  The gradient of such weights is a kernel of ours
+ * (gpu_stem.h).
  *
  * Engines are found, chosen and kept as the algorithms of products are (gpu_matmul.c).  Engines that need far more than
  * the library's first guess are left out, because the plan has to hold the largest need until one is chosen. */
@@ -16,6 +17,7 @@
 #include "device/cuda/gpu_dnn.h"
 #include "device/cuda/gpu_fold.h"
 #include "device/cuda/gpu_product.h"
+#include "device/cuda/gpu_stem.h"
 
 HRI_CU(turn);
 
@@ -159,6 +161,9 @@ uint64_t hri_gpu_conv_workspace(hri_gpu *gpu, const hri_gpu_conv *x, uint64_t li
     char key[HRI_GPU_KEY];
     hri_gpu_dnn_record *r;
     hri_gpu_conv folded;
+    if (hri_gpu_is_stem(gpu, x)) {
+        return hri_gpu_stem_bytes(x);
+    }
     const way w = way_of(gpu, x, key, &r, &folded);
     if (w == FOLD) {
         const uint64_t fold = hri_gpu_fold_bytes(&folded);
@@ -332,6 +337,11 @@ hr_status hri_gpu_conv_run(hri_gpu *gpu, const hri_gpu_conv *x, hr_addr first, h
                  .workspace = workspace,
                  .workspace_bytes = workspace_bytes};
     hri_gpu_conv folded;
+    if (hri_gpu_is_stem(gpu, x)) {
+        return workspace_bytes < hri_gpu_stem_bytes(x)
+                   ? HR_E_UNSUPPORTED
+                   : hri_gpu_stem_weight(gpu, x, first, second, result, workspace);
+    }
     way w = way_of(gpu, x, key, &t.r, &folded);
     if (w == EITHER) {
         w = decide(&t);
