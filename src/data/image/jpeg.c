@@ -138,6 +138,13 @@ static unsigned choose_scale(const hri_view *v) {
     return 8;
 }
 
+/* Whether colours, of which a picture has fewer pixels, are blended between pixels: not where half a pixel more goes into each
+ * of the output anyway. */
+static bool needs_blending(const hri_view *v, unsigned eighths) {
+    return eighths == 8 &&
+           (2 * v->width < 3.0 * v->out_width || 2 * v->height < 3.0 * v->out_height);
+}
+
 static void choose_colours(decoder *d, const hri_view *v) {
     struct jpeg_decompress_struct *c = &d->cinfo;
     if (c->jpeg_color_space == JCS_CMYK || c->jpeg_color_space == JCS_YCCK) {
@@ -215,7 +222,7 @@ hr_status hri_jpeg_decode(const void *data, size_t bytes, const hri_view *v, hri
     const double scale = eighths / 8.0;
     c->scale_num = eighths;
     c->scale_denom = 8;
-    c->do_fancy_upsampling = eighths == 8;
+    c->do_fancy_upsampling = needs_blending(v, eighths);
     choose_colours(&d, v);
     jpeg_start_decompress(c);
     uint32_t left, top, width, height;

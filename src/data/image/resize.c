@@ -1,13 +1,13 @@
 /* Resizing: see resize.h.  Rows are added up first (by resize_lanes.h), then the one
- * row of sums is added up in columns.  All columns have equally many weights, the last of them 0 where a window is
- * shorter: a loop of one length is worth more than the products that it saves. */
+ * row of sums is added up in columns.  Columns of up to four weights all have four, the last of them
+ * 0 where a window is shorter: no loop is worth more than the products that it saves. */
 #include "data/image/resize.h"
 
 #include <math.h>
 #include <string.h>
 #include "data/image/resize_lanes.h"
 
-enum { ONE_BITS = 14, ONE = 1 << ONE_BITS };
+enum { ONE_BITS = 14, ONE = 1 << ONE_BITS, FOUR = 4 };
 
 /* The most source pixels that an output pixel is made of. */
 static uint32_t most_taps(double scale) {
@@ -76,7 +76,8 @@ typedef struct layout {
 
 static layout lay_out(double x_scale, double y_scale, uint32_t in_width, uint32_t out_width,
                       uint32_t out_height, uint32_t channels) {
-    layout l = {.column_taps = most_taps(x_scale), .row_taps = most_taps(y_scale)};
+    const uint32_t columns = most_taps(x_scale);
+    layout l = {.column_taps = columns > FOUR ? columns : FOUR, .row_taps = most_taps(y_scale)};
     l.columns = 0;
     l.rows = align(l.columns + (uint64_t)out_width * sizeof(hri_resize_window));
     l.weights = align(l.rows + (uint64_t)out_height * sizeof(hri_resize_window));
@@ -186,14 +187,27 @@ static void add_rows(hri_resizer *r, const hri_resize_window *w) {
     }
 }
 
-static inline void put_colours(const hri_resizer *r, uint8_t *to, uint32_t taps) {
-    const int64_t step = r->flip ? -3 : 3;
-    const uint16_t *sums = r->sums, *weights = r->weights;
-    const hri_resize_window *end = r->columns + r->out_width;
-    uint8_t *pixel = r->flip ? to + 3 * (uint64_t)(r->out_width - 1) : to;
-    for (const hri_resize_window *w = r->columns; w < end; w++, pixel += step) {
-        hri_lanes_pixel(pixel, sums + 3 * (uint64_t)w->first, weights + w->weights, taps);
+/* Of columns with any number of weights. */
+static void put_many(const hri_resizer *r, uint8_t *to) {
+    for (uint32_t i = 0; i < r->out_width; i++) {
+        const hri_resize_window *w = &r->columns[i];
+        hri_lanes_pixel(to + 3 * (uint64_t)(r->flip ? r->out_width - 1 - i : i),
+                        r->sums + 3 * (uint64_t)w->first, r->weights + w->weights, w->count);
     }
+}
+
+/* Of columns with at most four: a pixel is written as four bytes, the last of which are the next one's. */
+static void put_fours(const hri_resizer *r, uint8_t *to) {
+    const uint16_t *sums = r->sums, *weights = r->weights;
+    const hri_resize_window *w = r->flip ? r->columns + r->out_width - 1 : r->columns;
+    const int64_t step = r->flip ? -1 : 1;
+    uint32_t bytes;
+    for (uint32_t i = 1; i < r->out_width; i++, w += step, to += 3) {
+        bytes = hri_lanes_four(sums + 3 * (uint64_t)w->first, weights + w->weights);
+        memcpy(to, &bytes, 4);
+    }
+    bytes = hri_lanes_four(sums + 3 * (uint64_t)w->first, weights + w->weights);
+    memcpy(to, &bytes, 3);
 }
 
 static void put_plain(const hri_resizer *r, uint8_t *to) {
@@ -214,18 +228,10 @@ static void put_plain(const hri_resizer *r, uint8_t *to) {
 static void put_out_row(const hri_resizer *r, uint8_t *to) {
     if (r->channels != 3) {
         put_plain(r, to);
-        return;
-    }
-    switch (r->column_taps) {
-    case 2:
-        put_colours(r, to, 2);
-        break;
-    case 3:
-        put_colours(r, to, 3);
-        break;
-    default:
-        put_colours(r, to, r->column_taps);
-        break;
+    } else if (r->column_taps <= FOUR) {
+        put_fours(r, to);
+    } else {
+        put_many(r, to);
     }
 }
 

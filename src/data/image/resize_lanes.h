@@ -56,6 +56,17 @@ static inline void hri_lanes_pixel(uint8_t *pixel, const uint16_t *sums, const u
     pixel[2] = (uint8_t)vgetq_lane_u32(sum, 2);
 }
 
+/* The same of four pixels, some of weight 0: the three colours in the low bytes. */
+static inline uint32_t hri_lanes_four(const uint16_t *sums, const uint16_t *weights) {
+    const uint16x4_t w = vld1_u16(weights);
+    uint32x4_t sum = vmull_lane_u16(vld1_u16(sums), w, 0);
+    sum = vmlal_lane_u16(sum, vld1_u16(sums + 3), w, 1);
+    sum = vmlal_lane_u16(sum, vld1_u16(sums + 6), w, 2);
+    sum = vmlal_lane_u16(sum, vld1_u16(sums + 9), w, 3);
+    const uint16x4_t whole = vmovn_u32(vshrq_n_u32(vaddq_u32(sum, vdupq_n_u32(1u << 21)), 22));
+    return vget_lane_u32(vreinterpret_u32_u8(vmovn_u16(vcombine_u16(whole, whole))), 0);
+}
+
 #elif defined(__SSE2__)
 #include <emmintrin.h>
 
@@ -115,7 +126,36 @@ static inline void hri_lanes_pixel(uint8_t *pixel, const uint16_t *sums, const u
     pixel[2] = (uint8_t)(bytes >> 16);
 }
 
+static inline uint32_t hri_lanes_four(const uint16_t *sums, const uint16_t *weights) {
+    const __m128i off = _mm_set1_epi16(-32768);
+    const __m128i w = _mm_loadl_epi64((const __m128i *)(const void *)weights);
+    const __m128i a = _mm_loadl_epi64((const __m128i *)(const void *)sums);
+    const __m128i b = _mm_loadl_epi64((const __m128i *)(const void *)(sums + 3));
+    const __m128i c = _mm_loadl_epi64((const __m128i *)(const void *)(sums + 6));
+    const __m128i d = _mm_loadl_epi64((const __m128i *)(const void *)(sums + 9));
+    const __m128i ab =
+        _mm_madd_epi16(_mm_xor_si128(_mm_unpacklo_epi16(a, b), off), _mm_shuffle_epi32(w, 0x00));
+    const __m128i cd =
+        _mm_madd_epi16(_mm_xor_si128(_mm_unpacklo_epi16(c, d), off), _mm_shuffle_epi32(w, 0x55));
+    __m128i sum = _mm_add_epi32(_mm_add_epi32(ab, cd), _mm_set1_epi32((1 << 21) + (1 << 29)));
+    sum = _mm_srli_epi32(sum, 22);
+    sum = _mm_packs_epi32(sum, sum);
+    return (uint32_t)_mm_cvtsi128_si32(_mm_packus_epi16(sum, sum));
+}
+
 #else
+
+static inline uint32_t hri_lanes_four(const uint16_t *sums, const uint16_t *weights) {
+    uint32_t bytes = 0;
+    for (uint32_t c = 0; c < 3; c++) {
+        uint32_t sum = 1u << 21;
+        for (uint32_t k = 0; k < 4; k++) {
+            sum += (uint32_t)weights[k] * sums[3 * k + c];
+        }
+        bytes |= sum >> 22 << 8 * c;
+    }
+    return bytes;
+}
 
 static inline void hri_lanes_rows(uint16_t *to, const hri_ring *r, uint64_t at,
                                   const uint16_t *weights, uint32_t count) {
