@@ -19,7 +19,7 @@ int hri_gpu_is_stem(const hri_gpu *gpu, const hri_gpu_conv *x) {
            x->dilation_w == 1 && x->c <= MOST && x->kh >= WINDOW && x->kw >= WINDOW &&
            x->kh * x->kw * x->c <= ROWS && x->stride_h <= 2 && x->stride_w <= 2 &&
            x->o % WIDE == 0 && x->n * x->p * x->q * x->o * x->c > 0 &&
-           !(x->type == HR_TYPE_F32 && gpu->options.exact_f32);
+           !(x->type == HR_TYPE_F32 && gpu->options.exact_f32) && gpu->dev->major >= 8;
 }
 
 static stem stem_of(const hri_gpu_conv *x, int64_t *parts) {
