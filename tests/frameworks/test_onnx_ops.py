@@ -159,6 +159,29 @@ class Variants(unittest.TestCase):
                 with self.subTest(f"{op} {opset} {rest[2]}"):
                     self.assertLess(self.case(op, opset, *rest), 2e-4)
 
+    def test_images_of_tensorflow_keep_their_layout_and_a_softmax_is_the_losss(self) -> None:
+        """Channels last, scaled and then turned for the convolution; the softmax at the end as Keras writes it."""
+        made = [numpy_helper.from_array(a, n) for a, n in (
+            (np.float32(0.5), "half"), (f32(8, 3, 3, 3), "conv/kernel"), (f32(8), "bn/gamma"), (f32(8), "bn/beta"), (f32(8), "bn/mean"),
+            (np.ones(8, "float32"), "bn/var"), (f32(8, 5), "dense/kernel"), (f32(5), "dense/bias"))]
+        nodes = [helper.make_node("Sub", ["x", "half"], ["s"]), helper.make_node("Transpose", ["s"], ["t"], perm=[0, 3, 1, 2]),
+                 helper.make_node("Conv", ["t", "conv/kernel"], ["c"], auto_pad="SAME_UPPER", strides=[2, 2], kernel_shape=[3, 3]),
+                 helper.make_node("BatchNormalization", ["c", "bn/gamma", "bn/beta", "bn/mean", "bn/var"], ["b"], epsilon=1e-3),
+                 helper.make_node("Relu", ["b"], ["r"]), helper.make_node("ReduceMean", ["r"], ["m"], axes=[2, 3], keepdims=0),
+                 helper.make_node("MatMul", ["m", "dense/kernel"], ["d"]), helper.make_node("Add", ["d", "dense/bias"], ["l"]),
+                 helper.make_node("Softmax", ["l"], ["y"])]
+        graph = helper.make_graph(nodes, "tf", [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", 10, 7, 3])],
+                                  [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["batch", 5])], made)
+        for opset in (11, 13, 17):
+            data = serialized(graph, opset)
+            self.assertLess(self.difference(data, (10, 7, 3)), 2e-4)
+            with tempfile.TemporaryDirectory() as folder:
+                (Path(folder) / "m.onnx").write_bytes(data)
+                e = read(Path(folder) / "m.onnx")
+            self.assertEqual(tuple(e.model.train.named["x"].shape[1:]), (10, 7, 3))
+            self.assertTrue(any("the softmax at the end is part of the loss" in n for n in e.notes))
+            self.assertFalse(any(x.op == "softmax" for f in (e.model.train, e.model.eval) for x in f.live() if x.kind == "node"))
+
     def test_recurrent_layers_with_the_steps_first(self) -> None:
         for op, gates, way in (("LSTM", 4, "bidirectional"), ("GRU", 3, "forward"), ("LSTM", 4, "reverse"), ("GRU", 3, "bidirectional")):
             ways, hidden = 2 if way == "bidirectional" else 1, 4

@@ -148,7 +148,8 @@ class Reader:
         shape = tuple(Size(1) if i == 0 else d.get("dim_value", 0) for i, d in enumerate(dims))
         if not shape or any(d == 0 for d in shape[1:]):
             raise Refused(f"the input {v['name']} has an open dimension beside its first")
-        order = (0, 2, 3, 1) if len(shape) == 4 else tuple(range(len(shape)))
+        first = len(shape) == 4 and not channels_last(self.graph, v["name"])
+        order = (0, 2, 3, 1) if first else tuple(range(len(shape)))
         type_ = "f32" if kind["elem_type"] == 1 else "i32"
         self.values[v["name"]] = Tensor(self.b.form.input(v["name"], type_, tuple(shape[d] for d in order)), order)
         self.inputs.append((v["name"], shape, order))
@@ -192,6 +193,25 @@ def weights_read(graph: dict) -> set:
     return out
 
 
+KEEPS_LAYOUT = ("Identity", "Cast", "Add", "Sub", "Mul", "Div", "Clip", "Relu", "Neg", "Pad")
+
+
+def channels_last(graph: dict, name: str) -> bool:
+    """Images of TensorFlow: (N, H, W, C), which a Transpose behind them, perhaps after their scaling, makes (N, C, H, W)."""
+    names, turned = {name}, False
+    for n in graph["node"]:
+        if not names.intersection(n["input"]):
+            continue
+        if n["op_type"] in KEEPS_LAYOUT:
+            names.update(n["output"])
+            continue
+        perm = next((list(a["ints"]) for a in n["attribute"] if a["name"] == "perm"), None)
+        if n["op_type"] != "Transpose" or perm != [0, 3, 1, 2]:
+            return False
+        turned = True
+    return turned
+
+
 def opset_of(model: dict) -> int:
     return max((o.get("version", 0) for o in model["opset_import"] if o.get("domain", "") in ("", "ai.onnx")), default=0)
 
@@ -213,6 +233,15 @@ def notes_of(model: dict) -> tuple[list, list]:
     nameless = [t["name"] for t in g["initializer"] if t["name"].startswith(NAMELESS) and t["name"] in read
                 and math.prod(t["dims"]) > 1 and t.get("data_type") == 1]
     return notes, nameless
+
+
+def logits_of(outputs: list, loss: str) -> list:
+    """A softmax or sigmoid at the end belongs to the loss, which wants what goes into it."""
+    first, last = outputs[0], {"cross_entropy": "softmax", "binary_cross_entropy": "sigmoid"}.get(loss)
+    entry = first.value.entry
+    if entry.kind != "node" or entry.op != last or first.rank != 2:
+        return outputs
+    return [Tensor(entry.inputs[0], first.order), *outputs[1:]]
 
 
 def read(path: str | Path, loss: str = "cross_entropy", nameless: bool = False, batch: int = 5,
@@ -253,7 +282,10 @@ def _read(path: str | Path, loss: str, nameless: bool, batch: int, name: Optiona
         outputs = [o for o in (r.b.whole(o) for o in r.run()) if o.type == "f32"]
         if not outputs:
             raise Refused(f"{path} has no output of real numbers")
-        classes, orders = attach(r.b, outputs, loss)
+        inner = logits_of(outputs, loss)
+        if inner is not outputs and training:
+            notes.append(f"the {outputs[0].value.entry.op} at the end is part of the loss; `logits` is what goes into it")
+        classes, orders = attach(r.b, inner, loss)
         inputs = r.inputs
         fuse(r.b.form)
         forms.append(r.b.form)
