@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/fault.h"
 #include "base/file.h"
+#include "plan/pack_blocks.h"
 #include "plan/pack_csv.h"
 #include "plan/pack_int.h"
 #include "test.h"
@@ -190,6 +191,65 @@ TEST(pack, a_search_that_would_be_too_deep_is_given_up) {
     CHECK_OK(hri_pack_exact(&p, COUNT / 2, (size_t)1 << 30, &nodes, offsets, &verdict));
     CHECK_EQ(verdict, HRI_PACK_GAVE_UP);
     CHECK(nodes > 0);
+}
+
+/* All that was joined comes apart again: the buffers are there, each once, and so is all the slack. */
+TEST(pack, blocks_that_come_apart_give_back_what_they_wasted) {
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        static cut_problem x;
+        static hri_pack_block blocks[256];
+        static uint32_t live[256], spare[256], first[61], next[256];
+        static uint64_t slack[60];
+        make_cut_problem(&x, seed);
+        hri_pack_builder b = {.p = &x.p,
+                              .blocks = blocks,
+                              .live = live,
+                              .spare = spare,
+                              .first = first,
+                              .next = next,
+                              .most = 256,
+                              .live_count = x.p.count,
+                              .count = x.p.count,
+                              .slack = slack,
+                              .careful = seed % 2,
+                              .seed = seed,
+                              .noise = 1.0,
+                              .most_cost = 0.3};
+        for (uint32_t s = 0; s < 60; s++) {
+            slack[s] = 3000;
+        }
+        for (uint32_t i = 0; i < x.p.count; i++) {
+            const hri_pack_item *item = &x.items[i];
+            blocks[i] = (hri_pack_block){.begin = item->begin,
+                                         .end = item->end,
+                                         .size = item->size,
+                                         .parent = HRI_PACK_NO_BLOCK};
+            live[i] = i;
+        }
+        hri_pack_join_all(&b, 1);
+        CHECK(b.live_count < x.p.count);
+        for (uint32_t s = 0; s < 60; s++) {
+            CHECK_LE(slack[s], 3000);
+        }
+        for (uint32_t n = 0; n < b.live_count;) {
+            if (blocks[live[n]].part_count) {
+                hri_pack_part(&b, live[n]);
+                n = 0;
+            } else {
+                n++;
+            }
+        }
+        CHECK(b.live_count == x.p.count);
+        uint64_t seen = 0;
+        for (uint32_t n = 0; n < b.live_count; n++) {
+            CHECK(live[n] < x.p.count && blocks[live[n]].parent == HRI_PACK_NO_BLOCK);
+            seen |= UINT64_C(1) << live[n];
+        }
+        CHECK(seen == UINT64_MAX >> (64 - x.p.count));
+        for (uint32_t s = 0; s < 60; s++) {
+            CHECK(slack[s] == 3000);
+        }
+    }
 }
 
 #ifdef HEADROOM_FAULTS
