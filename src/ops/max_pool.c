@@ -79,7 +79,45 @@ static void pool_pixel(const task *t, int64_t b, int64_t i, int64_t j, int64_t c
     hri_block_put(type, c->out[0], to, n, y);
 }
 
-/* The usual windows, 2 x 2 side by side: one output row of f32, all four places at once. */
+/* The windows of n channels, 2 x 2, all four places at once. */
+static inline __attribute__((always_inline)) void
+pool_2x2(const float *x, int64_t right, int64_t below, int64_t n, float *y, uint8_t *index) {
+    HRI_IVDEP for (int64_t k = 0; k < n; k++) {
+        const float b = x[right + k], c = x[below + k], d = x[below + right + k];
+        float most = x[k];
+        int32_t code = 0;
+        code = (b > most) | (b != b) ? 1 : code;
+        most = code == 1 ? b : most;
+        code = (c > most) | (c != c) ? 2 : code;
+        most = code == 2 ? c : most;
+        code = (d > most) | (d != d) ? 3 : code;
+        y[k] = code == 3 ? d : most;
+        index[k] = (uint8_t)code;
+    }
+}
+
+/* The same of eight: what is written beyond the channels is written again, rightly, by the next window. */
+static inline void pool_few(const float *x, int64_t right, int64_t below, float *y,
+                            uint8_t *index) {
+    hri_pool_numbers most, b, c, d;
+    memcpy(&most, x, sizeof most);
+    memcpy(&b, x + right, sizeof b);
+    memcpy(&c, x + below, sizeof c);
+    memcpy(&d, x + below + right, sizeof d);
+    hri_pool_masks wins = (b > most) | (b != b), code = wins & 1;
+    most = HRI_POOL_PICK(wins, b, most);
+    wins = (c > most) | (c != c);
+    code = (wins & 2) | (~wins & code);
+    most = HRI_POOL_PICK(wins, c, most);
+    wins = (d > most) | (d != d);
+    code = (wins & 3) | (~wins & code);
+    most = HRI_POOL_PICK(wins, d, most);
+    const hri_pool_codes codes = __builtin_convertvector(code, hri_pool_codes);
+    memcpy(y, &most, sizeof most);
+    memcpy(index, &codes, sizeof codes);
+}
+
+/* The usual windows, side by side: one output row of f32. */
 static void pool_row_2x2(const task *t, int64_t r) {
     const hri_pooling *p = &t->p;
     const int64_t n = p->channels, row = p->w * n, to = r * p->ow * n;
@@ -87,17 +125,12 @@ static void pool_row_2x2(const task *t, int64_t r) {
     float *y = (float *)t->c->out[0] + to;
     uint8_t *index = (uint8_t *)t->c->out[1] + to;
     for (int64_t j = 0; j < p->ow; j++, x += 2 * n, y += n, index += n) {
-        HRI_IVDEP for (int64_t k = 0; k < n; k++) {
-            const float b = x[n + k], c = x[row + k], d = x[row + n + k];
-            float most = x[k];
-            int32_t code = 0;
-            code = (b > most) | (b != b) ? 1 : code;
-            most = code == 1 ? b : most;
-            code = (c > most) | (c != c) ? 2 : code;
-            most = code == 2 ? c : most;
-            code = (d > most) | (d != d) ? 3 : code;
-            y[k] = code == 3 ? d : most;
-            index[k] = (uint8_t)code;
+        if (!hri_pool_is_few(n, (p->ow - j) * n)) {
+            pool_2x2(x, n, row, n, y, index);
+            continue;
+        }
+        for (int64_t k = 0; k < n; k += HRI_POOL_FEW) {
+            pool_few(x + k, n, row, y + k, index + k);
         }
     }
 }

@@ -53,6 +53,17 @@ static void grad_pixel(const task *t, int64_t b, int64_t h, int64_t w, int64_t c
     hri_block_put(type, c->out[0], to, n, dx);
 }
 
+/* What eight places get of their owners: what is written beyond the channels is written again. */
+static inline void take_few(const float *dy, const uint8_t *index, int32_t code, float *dx) {
+    hri_pool_codes codes;
+    hri_pool_numbers d;
+    memcpy(&codes, index, sizeof codes);
+    memcpy(&d, dy, sizeof d);
+    const hri_pool_masks is = __builtin_convertvector(codes, hri_pool_masks) == code;
+    d = (hri_pool_numbers)((hri_pool_masks)(d + 0.0f) & is);
+    memcpy(dx, &d, sizeof d);
+}
+
 /* Windows of 2 x 2 side by side: a row of f32 has one owner a place.  Adding 0 makes a -0 what a sum makes of it. */
 static void grad_row_2x2(const task *t, int64_t b, int64_t h) {
     const hri_pooling *p = &t->p;
@@ -63,10 +74,19 @@ static void grad_row_2x2(const task *t, int64_t b, int64_t h) {
     const uint8_t first = (uint8_t)(h % 2 * 2), second = (uint8_t)(first + 1);
     const int64_t owned = h / 2 < p->oh ? p->ow : 0;
     for (int64_t j = 0; j < owned; j++, dy += n, index += n, dx += 2 * n) {
-        HRI_IVDEP for (int64_t k = 0; k < n; k++) {
-            const float d = dy[k] + 0.0f;
-            dx[k] = index[k] == first ? d : 0.0f;
-            dx[n + k] = index[k] == second ? d : 0.0f;
+        if (!hri_pool_is_few(n, (owned - j) * n)) {
+            HRI_IVDEP for (int64_t k = 0; k < n; k++) {
+                const float d = dy[k] + 0.0f;
+                dx[k] = index[k] == first ? d : 0.0f;
+                dx[n + k] = index[k] == second ? d : 0.0f;
+            }
+            continue;
+        }
+        for (int64_t k = 0; k < n; k += HRI_POOL_FEW) {
+            take_few(dy + k, index + k, first, dx + k);
+        }
+        for (int64_t k = 0; k < n; k += HRI_POOL_FEW) {
+            take_few(dy + k, index + k, second, dx + n + k);
         }
     }
     memset(dx, 0, (size_t)((p->w - 2 * owned) * n) * sizeof *dx);

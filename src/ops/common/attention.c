@@ -130,31 +130,37 @@ uint64_t hri_attention_workspace(const hri_attention *a, uint32_t threads) {
 
 /* ---- one tile of keys ---- */
 
-/* Scores of one row to exp(score - most); returns how what was summed before is to be scaled. */
-static float soften(float *s, int64_t n, float scale, float *most, float *sum) {
-    float lanes[HRI_LANES] = {0}, new_most = *most;
-    if (n <= 0) {
-        memset(s, 0, HRI_AT_K * sizeof *s);
-        return 1.0f;
-    }
-    const int64_t end = hri_at_up(n, HRI_LANES); /* behind it nothing is computed: it would be 0 */
+/* Scores of one row, scaled, and the largest of them and of `most`.  What is behind them up to a whole number of lanes is minus
+ * infinity, and becomes 0; behind that nothing is computed. */
+static float scale_row(float *s, int64_t n, float scale, float most) {
+    const int64_t end = hri_at_up(n > 0 ? n : 0, HRI_LANES);
     for (int64_t k = 0; k < n; k++) {
         s[k] *= scale;
     }
-    for (int64_t k = n; k < end; k++) {
+    for (int64_t k = n > 0 ? n : 0; k < end; k++) {
         s[k] = -INFINITY;
     }
-    new_most = hri_block_max(s, end, new_most);
-    if (new_most == -INFINITY) { /* a mask hides all of them */
-        memset(s, 0, HRI_AT_K * sizeof *s);
+    return hri_block_max(s, end, most);
+}
+
+/* The same row to exp(score - most). */
+static void soften(float *s, int64_t n, float most) {
+    int64_t end = hri_at_up(n > 0 ? n : 0, HRI_LANES);
+    end = most == -INFINITY ? 0 : end; /* a mask hides all of them */
+    for (int64_t k = 0; k < end; k++) {
+        s[k] = hri_exp(s[k] - most);
+    }
+    memset(s + end, 0, (size_t)(HRI_AT_K - end) * sizeof *s);
+}
+
+/* Adds it to the sum; returns how what was summed before is to be scaled. */
+static float add_row(const float *s, int64_t n, float new_most, float *most, float *sum) {
+    float lanes[HRI_LANES] = {0};
+    if (n <= 0 || new_most == -INFINITY) {
         return 1.0f;
     }
     const float keep = hri_exp(*most - new_most);
-    for (int64_t k = 0; k < end; k++) {
-        s[k] = hri_exp(s[k] - new_most);
-    }
-    memset(s + end, 0, (size_t)(HRI_AT_K - end) * sizeof *s);
-    hri_lanes_add(lanes, s, end);
+    hri_lanes_add(lanes, s, hri_at_up(n, HRI_LANES));
     *sum = *sum * keep + hri_lanes_sum(lanes);
     *most = new_most;
     return keep;
@@ -170,13 +176,22 @@ static void add_keys(const hri_attention *a, const scratch *w, int64_t b, int64_
                 keys, d, w->v);
     hri_gemm_tile(hri_at_up(count, HRI_GEMM_MR), hri_at_keys_up(keys), d, w->q, w->k, w->s,
                   HRI_AT_K, 1);
+    /* Row by row in three passes: the rows of one do not wait for one another. */
+    float most[HRI_AT_Q];
+    for (int64_t i = 0; i < count; i++) {
+        const int64_t seen = hri_at_seen(a, q0 + i, k0);
+        if (a->extra.on) {
+            hri_at_mask(a, b, h, q0 + i, k0, seen, w->s + i * HRI_AT_K);
+        }
+        most[i] = scale_row(w->s + i * HRI_AT_K, seen, a->extra.on ? 1.0f : a->scale, w->most[i]);
+    }
+    for (int64_t i = 0; i < count; i++) {
+        soften(w->s + i * HRI_AT_K, hri_at_seen(a, q0 + i, k0), most[i]);
+    }
     for (int64_t i = 0; i < count; i++) {
         float *s = w->s + i * HRI_AT_K, kept[HRI_AT_K];
         const int64_t seen = hri_at_seen(a, q0 + i, k0);
-        if (a->extra.on) {
-            hri_at_mask(a, b, h, q0 + i, k0, seen, s);
-        }
-        const float keep = soften(s, seen, a->extra.on ? 1.0f : a->scale, &w->most[i], &w->sum[i]);
+        const float keep = add_row(s, seen, most[i], &w->most[i], &w->sum[i]);
         if (a->extra.drop > 0.0f) { /* behind the sum: what is left is not normalised again */
             hri_at_kept(a, b, h, q0 + i, k0, seen, kept);
             for (int64_t k = 0; k < seen; k++) {

@@ -65,6 +65,13 @@ static inline void hri_wide_put_16(hri_v16 s, float *c, int64_t columns, int fir
 /* One panel of A: rows and columns that are stored. */
 static void hri_wide_8(int64_t kc, const float *a, const float *b, int64_t width, float *c,
                        int64_t ldc, int64_t rows, int64_t columns, int first) {
+/* The rows of c are on their way while the sums are computed. */
+#define FETCH(I)                                                                                   \
+    if (I < rows) {                                                                                \
+        __builtin_prefetch(c + I * ldc, 1);                                                        \
+        __builtin_prefetch(c + I * ldc + 16, 1);                                                   \
+        __builtin_prefetch(c + I * ldc + columns - 1, 1);                                          \
+    }
 #define DECLARE(I) hri_v16 s##I = {0}, t##I = {0};
 #define ADD(I)                                                                                     \
     {                                                                                              \
@@ -77,6 +84,7 @@ static void hri_wide_8(int64_t kc, const float *a, const float *b, int64_t width
     if (I < rows) {                                                                                \
         hri_wide_put(s##I, t##I, c + I * ldc, columns, first);                                     \
     }
+    HRI_WIDE_ROWS(FETCH)
     HRI_WIDE_ROWS(DECLARE)
 #pragma GCC unroll 2
     for (int64_t k = 0; k < kc; k++, a += HRI_GEMM_MR, b += width) {
@@ -84,6 +92,7 @@ static void hri_wide_8(int64_t kc, const float *a, const float *b, int64_t width
         HRI_WIDE_ROWS(ADD)
     }
     HRI_WIDE_ROWS(PUT)
+#undef FETCH
 #undef DECLARE
 #undef ADD
 #undef PUT

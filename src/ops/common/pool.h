@@ -107,4 +107,19 @@ static inline uint64_t hri_pool_chunk(int64_t row) {
     return (uint64_t)(16384 / (row + 1) + 1);
 }
 
+/* Eight channels at once, for images of few channels: numbers, masks, codes. */
+enum { HRI_POOL_FEW = 8 };
+typedef float hri_pool_numbers __attribute__((vector_size(32)));
+typedef int32_t hri_pool_masks __attribute__((vector_size(32)));
+typedef uint8_t hri_pool_codes __attribute__((vector_size(8)));
+/* Whether windows of n channels are few ones: the processor has such vectors, and `left` numbers of the row are left, so that whole
+ * vectors of the last channels stay inside. */
+static inline int hri_pool_is_few(int64_t n, int64_t left) {
+    const int64_t vector = HRI_VEC;
+    return vector >= HRI_POOL_FEW && n <= 2 * HRI_POOL_FEW &&
+           left >= (n + HRI_POOL_FEW - 1) / HRI_POOL_FEW * HRI_POOL_FEW;
+}
+#define HRI_POOL_PICK(MASK, YES, NO)                                                               \
+    ((hri_pool_numbers)(((hri_pool_masks)(YES) & (MASK)) | ((hri_pool_masks)(NO) & ~(MASK))))
+
 #endif
