@@ -134,6 +134,7 @@ typedef struct hr_train_options {
     double power;          /* schedule polynomial */
     double clip_value;     /* largest magnitude of an element of a gradient; 0: no limit */
     double update_clip;    /* adafactor: largest root mean square of an update */
+    double root_epsilon;   /* rmsprop: added under the root, as the epsilon of Keras */
 } hr_train_options;
 
 /* Defaults, then the text ("optimizer=adamw,rate=1e-3"; NULL or "" for none).  *why (may be NULL) gets the reason. */

@@ -795,6 +795,7 @@ class hr_train_options(Structure):
         ("power", c_double),
         ("clip_value", c_double),
         ("update_clip", c_double),
+        ("root_epsilon", c_double),
     ]
 
 

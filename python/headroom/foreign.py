@@ -125,6 +125,9 @@ def keras_optimizer(optimizer: Any) -> dict[str, Any]:
     common: dict[str, Any] = {"decay": float(s.get("weight_decay") or 0), "decay_all": True}
     if isinstance(s["learning_rate"], (int, float)):
         common["rate"] = float(s["learning_rate"])
+    elif s.get("momentum"):
+        raise Refused(f"{kind} of Keras with momentum and a schedule: its velocity has the rates of earlier steps in it; give "
+                      "optimizer= and schedule= to fit, which change the rate alone")
     else:  # of the number of the step, from 0
         schedule = optimizer._learning_rate
         common |= {"schedule": lambda step: float(schedule(step)), "rate": float(schedule(0)) or 1e-3}
@@ -141,8 +144,8 @@ def keras_optimizer(optimizer: Any) -> dict[str, Any]:
         return {"optimizer": "adamw" if decoupled else "adam", "beta1": float(s["beta_1"]), "beta2": float(s["beta_2"]),
                 "epsilon": float(s["epsilon"]), **common}
     if kind == "RMSprop":
-        return {"optimizer": "rmsprop", "alpha": float(s["rho"]), "epsilon": float(s["epsilon"]), "momentum": float(s["momentum"]),
-                **common}
+        return {"optimizer": "rmsprop", "alpha": float(s["rho"]), "epsilon": 0.0, "root_epsilon": float(s["epsilon"]),
+                "momentum": float(s["momentum"]), **common}
     raise Refused(f"the optimizer {kind}: there are SGD, Adam, AdamW and RMSprop")
 
 

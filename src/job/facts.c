@@ -60,7 +60,7 @@ static hr_status add_options(const hri_train_job *j, list *l) {
         hri_options_print(&o, f, value, sizeof value);
         const int added = !strcmp(f->name, "moments") || !strcmp(f->name, "clip-value") ||
                           !strcmp(f->name, "power") || !strcmp(f->name, "relative-step") ||
-                          !strcmp(f->name, "update-clip");
+                          !strcmp(f->name, "update-clip") || !strcmp(f->name, "root-epsilon");
         if (!name) {
             l->failed = 1;
         } else if (strcmp(f->name, "precision") != 0 && /* it is named with the flags */

@@ -1,14 +1,14 @@
-/* rmsprop(w, g, rate, s [, factor]; alpha, epsilon, decay, stream, ranks):
+/* rmsprop(w, g, rate, s [, factor]; alpha, epsilon, decay, root, stream, ranks):
  *
- *   d <- factor * g + decay * w    s <- alpha * s + (1 - alpha) * d * d    w <- w - rate * d / (sqrt(s) + epsilon)
+ *   d <- factor * g + decay * w    s <- alpha * s + (1 - alpha) * d * d    w <- w - rate * d / (sqrt(s + root) + epsilon)
  *
- * Updates w and s in their own memory, as torch.optim.RMSprop does without momentum. */
+ * Updates w and s in their own memory, as torch.optim.RMSprop does without momentum; Keras has its epsilon under the root. */
 #include "ops/common/update_cuda.h"
 
 #include <math.h>
 
 typedef struct rmsprop_attr {
-    double alpha, epsilon, decay;
+    double alpha, epsilon, decay, root;
     hri_update_small small;
 } rmsprop_attr;
 
@@ -18,6 +18,7 @@ static const hri_field rmsprop_fields[] = {
     {"epsilon", "added to the denominator", offsetof(rmsprop_attr, epsilon), HRI_FIELD_DOUBLE,
      "1e-8"},
     {"decay", "weight decay", offsetof(rmsprop_attr, decay), HRI_FIELD_DOUBLE, "0"},
+    {"root", "added under the root", offsetof(rmsprop_attr, root), HRI_FIELD_DOUBLE, "0"},
     HRI_UPDATE_SMALL_FIELDS(rmsprop_attr),
     {0},
 };
@@ -26,13 +27,13 @@ static void rmsprop_block(const hri_update *u, uint64_t n, float *w, const float
                           float *none) {
     const rmsprop_attr *p = u->attr;
     const float alpha = (float)p->alpha, more = (float)(1.0 - p->alpha);
-    const float epsilon = (float)p->epsilon, decay = (float)p->decay;
+    const float epsilon = (float)p->epsilon, decay = (float)p->decay, root = (float)p->root;
     const float rate = u->rate, factor = u->factor;
     (void)none;
     for (uint64_t i = 0; i < n; i++) {
         const float d = factor * g[i] + decay * w[i];
         s[i] = alpha * s[i] + more * d * d;
-        w[i] -= rate * d / (sqrtf(s[i]) + epsilon);
+        w[i] -= rate * d / (sqrtf(s[i] + root) + epsilon);
     }
 }
 
@@ -41,6 +42,7 @@ static void rmsprop_constants(const void *attr, float *c, float *decay) {
     c[0] = (float)p->alpha;
     c[1] = (float)(1.0 - p->alpha);
     c[2] = (float)p->epsilon;
+    c[4] = (float)p->root;
     *decay = (float)p->decay;
 }
 
@@ -70,7 +72,7 @@ static void rmsprop_cost(const hri_sig *s, hri_cost *cost) {
 static const hri_case rmsprop_cases[] = {
     {"odd", "f32[7,33] f32[7,33] f32[] f32[7,33]", .low = 0.5, .high = 2},
     {"all of it", "f32[20001] f32[20001] f32[] f32[20001] f32[]",
-     "alpha=0.9,epsilon=1e-3,decay=0.1", .low = 0.5, .high = 2},
+     "alpha=0.9,epsilon=1e-3,decay=0.1,root=0.01", .low = 0.5, .high = 2},
     {"bf16 gradient", "f32[33] bf16[33] f32[] f32[33]", .low = 0.5, .high = 2},
     {"empty", "f32[0] f32[0] f32[] f32[0]"},
     {"all bf16", "bf16[99] bf16[99] f32[] bf16[99]", .low = 0.5, .high = 2},

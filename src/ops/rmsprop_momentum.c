@@ -1,15 +1,15 @@
-/* rmsprop_momentum(w, g, rate, s, v [, factor]; momentum, alpha, epsilon, decay, stream, ranks):
+/* rmsprop_momentum(w, g, rate, s, v [, factor]; momentum, alpha, epsilon, decay, root, stream, ranks):
  *
  *   d <- factor * g + decay * w              s <- alpha * s + (1 - alpha) * d * d
- *   v <- momentum * v + d / (sqrt(s) + epsilon)    w <- w - rate * v
+ *   v <- momentum * v + d / (sqrt(s + root) + epsilon)    w <- w - rate * v
  *
- * Updates w, s and v in their own memory, as torch.optim.RMSprop does with momentum. */
+ * Updates w, s and v in their own memory, as torch.optim.RMSprop does with momentum; Keras has its epsilon under the root. */
 #include "ops/common/update_cuda.h"
 
 #include <math.h>
 
 typedef struct rmsprop_momentum_attr {
-    double momentum, alpha, epsilon, decay;
+    double momentum, alpha, epsilon, decay, root;
     hri_update_small small;
 } rmsprop_momentum_attr;
 
@@ -21,6 +21,7 @@ static const hri_field rmsprop_momentum_fields[] = {
     {"epsilon", "added to the denominator", offsetof(rmsprop_momentum_attr, epsilon),
      HRI_FIELD_DOUBLE, "1e-8"},
     {"decay", "weight decay", offsetof(rmsprop_momentum_attr, decay), HRI_FIELD_DOUBLE, "0"},
+    {"root", "added under the root", offsetof(rmsprop_momentum_attr, root), HRI_FIELD_DOUBLE, "0"},
     HRI_UPDATE_SMALL_FIELDS(rmsprop_momentum_attr),
     {0},
 };
@@ -29,12 +30,12 @@ static void rmsprop_momentum_block(const hri_update *u, uint64_t n, float *w, co
                                    float *s, float *v) {
     const rmsprop_momentum_attr *p = u->attr;
     const float alpha = (float)p->alpha, more = (float)(1.0 - p->alpha);
-    const float epsilon = (float)p->epsilon, decay = (float)p->decay;
+    const float epsilon = (float)p->epsilon, decay = (float)p->decay, root = (float)p->root;
     const float rate = u->rate, factor = u->factor, momentum = (float)p->momentum;
     for (uint64_t i = 0; i < n; i++) {
         const float d = factor * g[i] + decay * w[i];
         s[i] = alpha * s[i] + more * d * d;
-        v[i] = momentum * v[i] + d / (sqrtf(s[i]) + epsilon);
+        v[i] = momentum * v[i] + d / (sqrtf(s[i] + root) + epsilon);
         w[i] -= rate * v[i];
     }
 }
@@ -45,6 +46,7 @@ static void rmsprop_momentum_constants(const void *attr, float *c, float *decay)
     c[1] = (float)(1.0 - p->alpha);
     c[2] = (float)p->epsilon;
     c[3] = (float)p->momentum;
+    c[4] = (float)p->root;
     *decay = (float)p->decay;
 }
 
@@ -74,7 +76,7 @@ static void rmsprop_momentum_cost(const hri_sig *s, hri_cost *cost) {
 static const hri_case rmsprop_momentum_cases[] = {
     {"odd", "f32[7,33] f32[7,33] f32[] f32[7,33] f32[7,33]", .low = 0.5, .high = 2},
     {"all of it", "f32[20001] f32[20001] f32[] f32[20001] f32[20001] f32[]",
-     "momentum=0.8,alpha=0.9,epsilon=1e-3,decay=0.1", .low = 0.5, .high = 2},
+     "momentum=0.8,alpha=0.9,epsilon=1e-3,decay=0.1,root=0.01", .low = 0.5, .high = 2},
     {"bf16 gradient", "f32[33] bf16[33] f32[] f32[33] f32[33]", .low = 0.5, .high = 2},
     {"empty", "f32[0] f32[0] f32[] f32[0] f32[0]"},
     {"all bf16", "bf16[99] bf16[99] f32[] bf16[99] bf16[99]", .low = 0.5, .high = 2},

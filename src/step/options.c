@@ -64,6 +64,8 @@ const hri_field hri_train_fields[] = {
      AT(relative_step), HRI_FIELD_BOOL, "true", .wide = true},
     {"update-clip", "adafactor: largest root mean square of an update", AT(update_clip),
      HRI_FIELD_DOUBLE, "1", .min = 1e-6, .max = 1e6},
+    {"root-epsilon", "rmsprop: added under the root, as the epsilon of Keras", AT(root_epsilon),
+     HRI_FIELD_DOUBLE, "0", .min = 0, .max = 1e6},
     {0},
 };
 

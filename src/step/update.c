@@ -172,8 +172,9 @@ hr_value hri_step_update(hri_step_maker *m, hr_value w, int64_t elements, hr_val
     case HR_OPTIMIZER_RMSPROP:
         op = o->momentum > 0.0 ? "rmsprop_momentum" : "rmsprop";
         in[n++] = moment_state(m, w, elements, "average");
-        int at = snprintf(attributes, sizeof attributes, "decay=%.17g,alpha=%.17g,epsilon=%.17g",
-                          decay, o->alpha, o->epsilon);
+        int at = snprintf(attributes, sizeof attributes,
+                          "decay=%.17g,alpha=%.17g,epsilon=%.17g,root=%.17g", decay, o->alpha,
+                          o->epsilon, o->root_epsilon);
         if (o->momentum > 0.0 && at > 0) {
             in[n++] = moment_state(m, w, elements, "velocity");
             snprintf(attributes + at, sizeof attributes - (size_t)at, ",momentum=%.17g",

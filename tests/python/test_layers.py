@@ -95,10 +95,13 @@ class Keras(unittest.TestCase):
     def test_optimizers_with_schedules_and_limits(self) -> None:
         rates = keras.optimizers.schedules
         for optimizer in (keras.optimizers.SGD(rates.CosineDecay(0.0, 8, warmup_target=0.1, warmup_steps=2)),
-                          keras.optimizers.SGD(rates.ExponentialDecay(0.1, 1, 0.5)), keras.optimizers.SGD(0.1, clipvalue=0.01)):
+                          keras.optimizers.SGD(rates.ExponentialDecay(0.1, 1, 0.5)), keras.optimizers.SGD(0.1, clipvalue=0.01),
+                          keras.optimizers.RMSprop(0.01), keras.optimizers.RMSprop(0.01, momentum=0.5, epsilon=1e-3)):
             model = self.many(["a"])
             model.compile(optimizer, loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True))
             self.same(model, self.x, self.y, (self.x, self.y))
+        with self.assertRaisesRegex(hr.Refused, "momentum and a schedule"):
+            foreign.optimizer_options(keras.optimizers.SGD(rates.ExponentialDecay(0.1, 1, 0.5), momentum=0.9))
         with self.assertRaisesRegex(hr.Refused, "clipnorm"):
             foreign.optimizer_options(keras.optimizers.SGD(0.1, clipnorm=1.0))
 

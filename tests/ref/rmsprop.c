@@ -4,12 +4,12 @@
 #include <math.h>
 
 static void run(const ref_call *c) {
-    const struct { double alpha, epsilon, decay; } *p = c->sig->attr;
+    const struct { double alpha, epsilon, decay, root; } *p = c->sig->attr;
     const double rate = c->in[2][0], factor = c->sig->in_count > 4 ? c->in[4][0] : 1.0;
     for (int64_t i = 0, n = hr_shape_count(&c->sig->in[0].shape); i < n; i++) {
         const double w = c->in[0][i], d = factor * c->in[1][i] + p->decay * w;
         const double s = p->alpha * c->in[3][i] + (1.0 - p->alpha) * d * d;
-        c->out[0][i] = w - rate * d / (sqrt(s) + p->epsilon);
+        c->out[0][i] = w - rate * d / (sqrt(s + p->root) + p->epsilon);
         c->out[1][i] = s;
     }
 }

@@ -65,20 +65,20 @@ struct sgd_momentum { // momentum, straight, ahead
         w -= u.rate * (u.c[1] * d + u.c[2] * v);
     }
 };
-struct rmsprop { // alpha, 1 - alpha, epsilon
+struct rmsprop { // alpha, 1 - alpha, epsilon, momentum, root
     static HR_INLINE void begin(known &) {}
     static HR_INLINE void step(const known &u, float &w, float g, float &s, float &) {
         const float d = u.factor * g + u.decay * w;
         s = u.c[0] * s + u.c[1] * d * d;
-        w -= u.rate * d / (sqrtf(s) + u.c[2]);
+        w -= u.rate * d / (sqrtf(s + u.c[4]) + u.c[2]);
     }
 };
-struct rmsprop_momentum { // alpha, 1 - alpha, epsilon, momentum
+struct rmsprop_momentum { // alpha, 1 - alpha, epsilon, momentum, root
     static HR_INLINE void begin(known &) {}
     static HR_INLINE void step(const known &u, float &w, float g, float &s, float &v) {
         const float d = u.factor * g + u.decay * w;
         s = u.c[0] * s + u.c[1] * d * d;
-        v = u.c[3] * v + d / (sqrtf(s) + u.c[2]);
+        v = u.c[3] * v + d / (sqrtf(s + u.c[4]) + u.c[2]);
         w -= u.rate * v;
     }
 };
