@@ -8,7 +8,11 @@
 # the levels call that one.  Not under a sanitizer, which looks at the same source as it is.
 option(HEADROOM_LEVELS "on x86-64, compile the ops for AVX2 and AVX-512 too" ON)
 set(level_objects "")
-if(HEADROOM_LEVELS AND CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64)$" AND NOT HEADROOM_SANITIZE)
+# The tools of one kit, which may be that of another processor than this machine's.
+find_program(OBJCOPY NAMES ${CMAKE_OBJCOPY} objcopy)
+string(REGEX REPLACE "objcopy$" "ld" level_linker "${OBJCOPY}")
+find_program(LEVEL_LD ${level_linker})
+if(HEADROOM_LEVELS AND CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64)$" AND NOT HEADROOM_SANITIZE AND OBJCOPY AND LEVEL_LD)
   set(level_flags_v3 -mavx2 -mbmi -mbmi2)
   set(level_flags_v4 ${level_flags_v3} -mavx512f -mavx512bw -mavx512dq -mavx512vl -mprefer-vector-width=512
     -DHRI_GEMM_WIDE)
@@ -20,9 +24,9 @@ if(HEADROOM_LEVELS AND CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64)$" AND NOT
     target_compile_options(headroom_ops_${level} PRIVATE -DHRI_LEVEL -ffp-contract=off ${level_flags_${level}})
     set(object ${CMAKE_BINARY_DIR}/ops_${level}.o)
     add_custom_command(OUTPUT ${object}
-      COMMAND ${CMAKE_LINKER} -r -o ${object}.all $<TARGET_OBJECTS:headroom_ops_${level}>
-      COMMAND ${CMAKE_OBJCOPY} --redefine-sym hr_ops=hr_ops_${level} ${object}.all ${object}
-      COMMAND ${CMAKE_OBJCOPY} --keep-global-symbol=hr_ops_${level} ${object}
+      COMMAND ${LEVEL_LD} -r -o ${object}.all $<TARGET_OBJECTS:headroom_ops_${level}>
+      COMMAND ${OBJCOPY} --redefine-sym hr_ops=hr_ops_${level} ${object}.all ${object}
+      COMMAND ${OBJCOPY} --keep-global-symbol=hr_ops_${level} ${object}
       DEPENDS headroom_ops_${level} $<TARGET_OBJECTS:headroom_ops_${level}>
       COMMENT "The ops for x86-64-${level}" VERBATIM COMMAND_EXPAND_LISTS)
     list(APPEND level_objects ${object})
