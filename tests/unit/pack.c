@@ -11,6 +11,7 @@
 #include "plan/pack_blocks.h"
 #include "plan/pack_csv.h"
 #include "plan/pack_int.h"
+#include "plan/pack_state.h"
 #include "test.h"
 
 static hri_pack_result pack(const hri_pack_buffer *buffers, size_t count,
@@ -178,19 +179,24 @@ TEST(pack, blocks_put_a_cut_rectangle_together_again) {
 
 /* A level for each buffer: the stack has an end. */
 TEST(pack, a_search_that_would_be_too_deep_is_given_up) {
-    enum { COUNT = 5000 };
+    enum { COUNT = 4200, SECTIONS = COUNT / 4 };
     static hri_pack_item items[COUNT];
-    static uint64_t offsets[COUNT];
-    uint64_t live[2] = {COUNT / 2, COUNT / 2}, nodes = 10 * COUNT;
+    static uint64_t offsets[COUNT], live[SECTIONS];
+    uint64_t nodes = 2 * COUNT;
     for (uint32_t i = 0; i < COUNT; i++) {
-        items[i] = (hri_pack_item){i % 2, i % 2 + 1, 1, COUNT / 2};
+        items[i] = (hri_pack_item){i / 4, i / 4 + 1, 1, 4};
+        live[i / 4] = 4;
     }
     const hri_pack_problem p = {
-        .items = items, .count = COUNT, .sections = 2, .live = live, .lower_bound = COUNT / 2};
+        .items = items, .count = COUNT, .sections = SECTIONS, .live = live, .lower_bound = 4};
     hri_pack_verdict verdict;
-    CHECK_OK(hri_pack_exact(&p, COUNT / 2, (size_t)1 << 30, &nodes, offsets, &verdict));
+    hri_pack_state *e;
+    CHECK_OK(hri_pack_exact_create(&p, 4, (size_t)1 << 30, &e));
+    e->round = COUNT + 1; /* to the end at the first try */
+    CHECK_OK(hri_pack_exact_run(e, &nodes, offsets, &verdict));
+    hri_pack_exact_destroy(e);
     CHECK_EQ(verdict, HRI_PACK_GAVE_UP);
-    CHECK(nodes > 0);
+    CHECK(nodes > COUNT); /* not for want of steps */
 }
 
 /* All that was joined comes apart again: the buffers are there, each once, and so is all the slack. */
