@@ -9,7 +9,7 @@
 HRI_CU(attention_words);
 HRI_CU(attention_hopper_bits);
 
-enum { THREADS = 256, ALIGN = 256, OWN = 128, RING = 5, ROWS = 16, KEYS = 64, DEPTH = 64 };
+enum { THREADS = 256, ALIGN = 256, OWN = 128, RING = 6, ROWS = 16, KEYS = 64, DEPTH = 64 };
 
 /* As the kernels have it. */
 typedef struct shape {
@@ -76,8 +76,7 @@ hr_status hri_attention_words_make(const hri_attention *a, const hri_gpu_call *c
 /* The kernel has the same sums. */
 static uint64_t shared_bytes(const hri_attention *a) {
     const uint64_t tile = KEYS * DEPTH * 2;
-    return 1024 + OWN * DEPTH * 2 + RING * 2 * tile + RING * 16 + 8 +
-           (uint64_t)hri_gpu_up(a->keys, KEYS) * 2;
+    return 1024 + RING * 2 * tile + RING * 16 + 8 + (uint64_t)hri_gpu_up(a->keys, KEYS) * 2;
 }
 
 static int fits(const hri_attention *a, hri_gpu *gpu) {
@@ -120,7 +119,7 @@ hr_status hri_attention_bits_run(const hri_attention *a, const hri_gpu_call *c,
     bits_shape e = {.batch = w.batch, .head = w.head, .rows = w.row};
     snprintf(defines, sizeof defines,
              "-DELEM=%s -DMELEM=%s -DDP=%d -DCAUSAL=%d -DBACKWARD=0 -DWGS=%d -DBLOCKS=2 -DMASK=0 "
-             "-DRING=%d -DLEAD=2",
+             "-DRING=%d -DLEAD=3",
              hri_gpu_type(a->type), hri_gpu_type(a->type), DEPTH, a->causal != 0, OWN / 64, RING);
     const hri_gpu_grid grid = {.x = (uint32_t)(a->batch * a->heads * hri_gpu_up(a->queries, OWN)),
                                .threads = 2 * OWN,

@@ -5,11 +5,12 @@
 //
 // attention_forward_bits: a warpgroup has 64 queries.  Threads copy tiles of keys and values ahead to a ring; one barrier in memory says
 // that a tile is there and another that it may be written again, so that warpgroups wait for one another only where one is far ahead.
+// Queries stay in registers; the last tile of the ring is where they came in, and where results go out.
 // Scores are taken from a maximum that moves on only where sums of a step would pass LIMIT: probabilities do not wait for a maximum,
 // and where one has to move they are made again from the scores.  attention_hopper.cuh stands before it.
 #ifndef RING
-#define RING 5
-#define LEAD 2
+#define RING 6
+#define LEAD 3
 #endif
 
 // ops/common/attention_bits.c has the same.  Tiles from sample to sample, from head to head, from 16 queries to the next; 0: the same.
@@ -129,7 +130,7 @@ HR_KERNEL __launch_bounds__(THREADS, BLOCKS)
     attention_forward_bits(const ELEM *q, const ELEM *k, const ELEM *v, ELEM *o, float *lse,
                            shape a, const hr_u32 *bits, const hr_u8 *seen, bits_shape e) {
     HR_SHARED(shared);
-    char *const qs = aligned(shared), *const ring = qs + MINE;
+    char *const ring = aligned(shared), *const qs = ring + (RING - 1) * (2 * SIDE);
     hr_u64 *const full = (hr_u64 *)(ring + RING * 2 * SIDE), *const empty = full + RING;
     const hr_u32 tiles = (hr_u32)((a.queries + OWN - 1) / OWN);
     const hr_i64 q0 = (hr_i64)(blockIdx.x % tiles) * OWN, head = blockIdx.x / tiles;
@@ -188,6 +189,13 @@ HR_KERNEL __launch_bounds__(THREADS, BLOCKS)
     for (int j = 0; j < LEAD; j++) {
         bar_arrive(full + j);
     }
+    __syncthreads();
+    hr_u32 own_q[4][4];
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        hr_ldmatrix(own_q[i], qs + spot(threadIdx.x / 32 * 16 + lane % 16, 2 * i + lane / 16));
+    }
+    __syncthreads(); // the last tile may be written
     float s[8][4], out[PANELS][8][4], part[2];
     hr_u32 p[4][4];
     running r = {{none(), none()}, {0.0f, 0.0f}};
@@ -202,7 +210,10 @@ HR_KERNEL __launch_bounds__(THREADS, BLOCKS)
         __syncthreads();
 #endif
         products_begin();
-        times(s, qs, ring + slot * (2 * SIDE));
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            product<0>(s, own_q[i], ring + slot * (2 * SIDE), i * 32, i > 0);
+        }
         products_end();
         if (!first) {
             add_rows(out, p, ring + before * (2 * SIDE) + SIDE);
@@ -210,6 +221,12 @@ HR_KERNEL __launch_bounds__(THREADS, BLOCKS)
         }
         const hr_u32 now = word;
         word = word_of(j + 1);
+        // What this thread copied in the step before has arrived; products of all are under way meanwhile.
+        if (!first) {
+            hr_async_wait<0>();
+            shown();
+            bar_arrive(full + (ahead == 0 ? RING - 1 : ahead - 1));
+        }
         if (j + LEAD < steps) {
             bar_wait(empty + ahead, free);
         }
@@ -230,10 +247,6 @@ HR_KERNEL __launch_bounds__(THREADS, BLOCKS)
         }
         r.sum[0] += part[0];
         r.sum[1] += part[1];
-        // What this thread copied has long arrived.
-        hr_async_wait<0>();
-        shown();
-        bar_arrive(full + ahead);
         before = slot;
         slot = next;
         phase ^= next == 0;
@@ -264,8 +277,7 @@ HR_KERNEL __launch_bounds__(THREADS, BLOCKS)
                 blind ? -none() : r.shift[half] * (1.0f / HR_LOG2E) + logf(l);
         }
     }
-    // Rows of q are read by the products of this warpgroup alone, which are over; a warp writes its own.
-    __syncthreads();
+    __syncthreads(); // all are done with the ring
     put_rows(o + b * a.o_batch + h * a.depth, a.o_row, q0, a.queries, a.depth, qs, out, by[0],
              by[1]);
 }
