@@ -332,3 +332,25 @@ TEST(planner, what_joins_is_written_and_read) {
     hri_problem_deinit(&p);
     hri_problem_deinit(&q);
 }
+
+TEST(planner, bringing_ops_together_without_memory_fails_and_leaks_nothing) {
+    hri_problem p;
+    uint64_t nth = 1;
+    sum_and_reader(&p);
+    for (int hit = 1; hit; nth++) {
+        hri_schedule s;
+        uint32_t moved = 0;
+        CHECK_OK(hri_schedule_init(&s, &p));
+        s.gaps[hri_gap_of(&p, 1, 1)] = 1;
+        CHECK_OK(hri_schedule_run(&s));
+        hri_fault_set(HRI_FAULT_ALLOC, nth, 0);
+        const hr_status status = hri_schedule_join(&s, &moved);
+        hit = hri_fault_delivered() > 0;
+        hri_fault_set(HRI_FAULT_ALLOC, 0, 0);
+        CHECK_STATUS(status, hit ? HR_E_NOMEM_HOST : HR_OK);
+        CHECK(hit || moved == 1);
+        hri_schedule_deinit(&s);
+    }
+    CHECK(nth > 2);
+    hri_problem_deinit(&p);
+}
