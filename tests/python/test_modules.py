@@ -315,6 +315,14 @@ class Groups(unittest.TestCase):
         s.LambdaLR(zero, lambda i: float(i))
         refuse("needs schedule=", zero)
 
+    def test_code_for_one_size_of_the_batch_is_refused(self) -> None:
+        class Two(torch.nn.Linear):
+            def forward(self, x: torch.Tensor) -> torch.Tensor:
+                return super().forward(x) if x.shape[0] == 2 else super().forward(x) * 2
+
+        with self.assertRaisesRegex(hr.Refused, "one size of the batch alone"):
+            hr.fit(Two(2, 2), (np.zeros((4, 2), "float32"), np.zeros(4, "int64")), batch=4, steps=1, budget=BUDGET, verbose=False)
+
     def test_a_function_of_the_step(self) -> None:
         seen = []
         module = torch.nn.Linear(2, 2)

@@ -52,6 +52,8 @@ def program(module: torch.nn.Module, example: Sequence[Any], training: bool) -> 
         first = next((line for line in text.splitlines() if line.strip()), type(e).__name__).strip()
         if "data-dependent" in first:
             first = "Python code that looks at the value of a tensor (if, while, int(), .item())"
+        elif "specialized it to be a constant" in text:
+            first = "the module's code works for one size of the batch alone: it compares that size, or makes a number of it (len(), int())"
         raise Refused(f"torch.export: {first}", place_of(text)) from e
 
 
