@@ -206,7 +206,7 @@ HR_KERNEL __launch_bounds__(THREADS,
                 if (SUM) {
 #pragma unroll
                     for (int j = 0; j < PACK; j++) {
-                        out[j] = stored(out[j]) + hr_load(in_other[k].at[j]);
+                        out[j] = __fadd_rn(stored(out[j]), hr_load(in_other[k].at[j]));
                     }
                     hr_store_pack<ELEM, PACK>(to + r * width + at, out);
                 }
