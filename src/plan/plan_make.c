@@ -15,7 +15,7 @@
 #include "plan/order.h"
 #include "plan/pack.h"
 #include "plan/place.h"
-#include "plan/plan.h"
+#include "plan/plan_make.h"
 #include "plan/search_int.h"
 #include "plan/seed.h"
 
@@ -561,8 +561,8 @@ static void limit_memories(maker *m) {
     }
 }
 
-hr_status hri_plan_make(const hri_problem *p, const hri_plan_options *options, hri_plan **out,
-                        int *impossible, hri_prose *why) {
+hr_status hri_plan_make_once(const hri_problem *p, const hri_plan_options *options, hri_plan **out,
+                             int *impossible, hri_prose *why) {
     int ignored;
     maker m = {.p = p};
     if (options) {

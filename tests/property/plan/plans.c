@@ -4,7 +4,9 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/fault.h"
 #include "plan/plan.h"
+#include "plan/plan_make.h"
 #include "random_problem.h"
 #include "tamper.h"
 #include "test.h"
@@ -70,6 +72,51 @@ TEST(plan, below_the_floor_is_refused_as_impossible) {
         CHECK(impossible);
         hri_problem_deinit(&p);
     }
+}
+
+/* Without memory, at one allocation after another, the later the fewer of them. */
+static void make_without_memory(const hri_problem *p, const hri_plan_options *o) {
+    int hit = 1;
+    for (uint64_t nth = 1; hit; nth += nth / 4 + 1) {
+        hri_plan *plan = NULL;
+        hri_fault_set(HRI_FAULT_ALLOC, nth, 0);
+        const hr_status status = hri_plan_make(p, o, &plan, NULL, NULL);
+        hit = hri_fault_delivered() > 0;
+        hri_fault_set(HRI_FAULT_ALLOC, 0, 0);
+        CHECK(status == HR_OK ? plan != NULL : status == HR_E_NOMEM_HOST && !plan);
+        hri_plan_destroy(plan);
+    }
+}
+
+/* Searches that end badly go on with a little less memory: never to a slower plan, and not in vain. */
+TEST_TIMEOUT(plan, is_never_slower_than_one_search_and_at_times_much_faster, 300) {
+    uint64_t random = 7; /* what is found is a matter of the problem */
+    int poor = 0, better = 0;
+    for (int i = 0; i < 2000; i++) {
+        hri_problem p;
+        hri_plan *once = NULL, *plan = NULL;
+        hri_prose why = {{0}};
+        random_problem(&random, (problem_shape)(test_random(&random) % SHAPE_COUNT),
+                       8 + (uint32_t)(test_random(&random) % 24), &p);
+        uint32_t op;
+        const uint64_t floor = hri_problem_floor(&p, &op);
+        const hri_plan_options o = {
+            .budget_bytes = floor + floor * (test_random(&random) % 30) / 100, .effort = 100};
+        if (hri_plan_make_once(&p, &o, &once, NULL, &why) == HR_OK) {
+            CHECK_STATUS(hri_plan_make(&p, &o, &plan, NULL, &why), HR_OK);
+            CHECK_STATUS(hri_plan_check(&p, plan, o.budget_bytes, &why), HR_OK);
+            CHECK(plan->time_ns <= once->time_ns &&
+                  plan->time_ns >= plan->bound_time_ns * (1 - 1e-9));
+            if (once->time_ns > 2 * once->bound_time_ns && !poor++) {
+                make_without_memory(&p, &o);
+            }
+            better += plan->time_ns < once->time_ns;
+        }
+        hri_plan_destroy(once);
+        hri_plan_destroy(plan);
+        hri_problem_deinit(&p);
+    }
+    CHECK(poor > 0 && better > 0);
 }
 
 TEST(plan, is_the_same_for_the_same_problem) {
