@@ -117,7 +117,7 @@ static hr_status apply_list(const struct list *l, const char *at, const hr_graph
     }
     while (*at && status == HR_OK) {
         char pattern[PATTERN];
-        double factor;
+        double factor = 0;
         status = read_entry(l, &at, pattern, &factor, NULL);
         if (status == HR_OK && !note_entry(from, factors, pattern, factor)) {
             hri_graph_fail(to, HR_E_INVALID, "layer-rates: no layer matches %s", pattern);

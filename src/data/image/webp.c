@@ -150,7 +150,7 @@ hr_status hri_webp_each_row(const void *data, size_t bytes, hri_memory *memory, 
                             void *user, hri_prose *why) {
     hri_image_info info;
     hri_buffer *pixels = NULL;
-    picture p;
+    picture p = {0};
     if (!is_lossless(data, bytes)) {
         return hri_prose_set(why, HR_E_FORMAT,
                              "a lossy WebP cannot be a mask, since its compression changes values "
