@@ -281,20 +281,16 @@ static hr_status gather_grad_cuda(const hri_gpu_call *c) {
                : sort_and_add(c, 0, c->out[0]);
 }
 
-static int apart(hr_addr a, uint64_t a_bytes, hr_addr b, uint64_t b_bytes) {
-    return a + a_bytes <= b || b + b_bytes <= a;
-}
-
 /* With the sum behind it: rows that nobody asked for are not written first, and not read again. */
 static hr_status gather_grad_added_cuda(const hri_gpu_call *c, hr_addr other, hr_addr to) {
     const hri_sig *s = c->sig;
     const uint64_t bytes = hr_meta_bytes(&s->out[0]);
     if (bytes == 0 || hr_shape_count(&s->in[1].shape) == 0 || to != c->out[0] ||
-        !apart(to, bytes, c->in[0], hr_meta_bytes(&s->in[0])) ||
-        !apart(to, bytes, c->in[1], hr_meta_bytes(&s->in[1])) ||
-        !apart(to, bytes, c->workspace, c->workspace_bytes) ||
-        !apart(other, bytes, c->workspace, c->workspace_bytes) ||
-        (other != to && !apart(other, bytes, to, bytes))) {
+        !hri_launch_apart(to, bytes, c->in[0], hr_meta_bytes(&s->in[0])) ||
+        !hri_launch_apart(to, bytes, c->in[1], hr_meta_bytes(&s->in[1])) ||
+        !hri_launch_apart(to, bytes, c->workspace, c->workspace_bytes) ||
+        !hri_launch_apart(other, bytes, c->workspace, c->workspace_bytes) ||
+        (other != to && !hri_launch_apart(other, bytes, to, bytes))) {
         return HR_E_UNSUPPORTED;
     }
     return sort_and_add(c, other, to);

@@ -108,6 +108,17 @@ hr_status hri_attention_words_make(const hri_attention *a, const hri_gpu_call *c
 /* hri_attention_grad_cuda takes a mask of bytes as it is. */
 int hri_attention_grad_takes_bytes(const hri_attention *a, hri_gpu *gpu);
 
+/* The shape as kernels have it. */
+typedef struct hri_attention_shape {
+    int64_t queries, keys;
+    int64_t q_batch, q_row, k_batch, k_row, v_batch, v_row, o_batch, o_row;
+    int32_t heads, depth;
+    float scale;
+    int32_t group;
+} hri_attention_shape;
+
+hri_attention_shape hri_attention_shape_of(const hri_attention *a);
+
 /* Of those, forward by bits (attention_bits.c).  0: that is not how it is done. */
 uint64_t hri_attention_bits_workspace(const hri_attention *a, hri_gpu *gpu);
 hr_status hri_attention_bits_run(const hri_attention *a, const hri_gpu_call *c,

@@ -11,15 +11,6 @@ HRI_CU(attention_hopper_bits);
 
 enum { THREADS = 256, ALIGN = 256, OWN = 128, RING = 6, ROWS = 16, KEYS = 64, DEPTH = 64 };
 
-/* As the kernels have it. */
-typedef struct shape {
-    int64_t queries, keys;
-    int64_t q_batch, q_row, k_batch, k_row, v_batch, v_row, o_batch, o_row;
-    int32_t heads, depth;
-    float scale;
-    int32_t group;
-} shape;
-
 typedef struct bits_shape {
     int64_t batch, head, rows;
 } bits_shape;
@@ -95,20 +86,7 @@ uint64_t hri_attention_bits_workspace(const hri_attention *a, hri_gpu *gpu) {
 hr_status hri_attention_bits_run(const hri_attention *a, const hri_gpu_call *c,
                                  const hri_gpu_attention_at *at) {
     hri_attention_words w;
-    shape s = {.queries = a->queries,
-               .keys = a->keys,
-               .q_batch = a->q.batch,
-               .q_row = a->q.row,
-               .k_batch = a->k.batch,
-               .k_row = a->k.row,
-               .v_batch = a->v.batch,
-               .v_row = a->v.row,
-               .o_batch = a->o.batch,
-               .o_row = a->o.row,
-               .heads = (int32_t)a->heads,
-               .depth = (int32_t)a->depth,
-               .scale = a->scale,
-               .group = (int32_t)a->group};
+    hri_attention_shape s = hri_attention_shape_of(a);
     hr_addr q = at->q, k = at->k, v = at->v, o = at->o, lse = at->stats;
     char defines[160];
     const hr_status status =

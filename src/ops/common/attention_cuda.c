@@ -37,14 +37,22 @@ enum {
 /* Finite numbers of a mask count as no less over the scale, so that a query that sees none but those weighs them. */
 static const float LOW = -1e30f;
 
-/* As the kernels have it. */
-typedef struct shape {
-    int64_t queries, keys;
-    int64_t q_batch, q_row, k_batch, k_row, v_batch, v_row, o_batch, o_row;
-    int32_t heads, depth;
-    float scale;
-    int32_t group;
-} shape;
+hri_attention_shape hri_attention_shape_of(const hri_attention *a) {
+    return (hri_attention_shape){.queries = a->queries,
+                                 .keys = a->keys,
+                                 .q_batch = a->q.batch,
+                                 .q_row = a->q.row,
+                                 .k_batch = a->k.batch,
+                                 .k_row = a->k.row,
+                                 .v_batch = a->v.batch,
+                                 .v_row = a->v.row,
+                                 .o_batch = a->o.batch,
+                                 .o_row = a->o.row,
+                                 .heads = (int32_t)a->heads,
+                                 .depth = (int32_t)a->depth,
+                                 .scale = a->scale,
+                                 .group = (int32_t)a->group};
+}
 
 /* What attention_masked adds, as the kernels have it. */
 typedef struct extra {
@@ -73,7 +81,7 @@ typedef struct cut {
     int hopper;
     const hri_gpu_source *delta_source;
     char defines[160], delta_defines[32];
-    shape shape;
+    hri_attention_shape shape;
     extra extra;
 } cut;
 
@@ -223,20 +231,7 @@ static hr_status cut_init(cut *c, const hri_attention *a, hri_gpu *gpu, int back
     } else {
         cut_plain(c, a, backward);
     }
-    c->shape = (shape){.queries = a->queries,
-                       .keys = a->keys,
-                       .q_batch = a->q.batch,
-                       .q_row = a->q.row,
-                       .k_batch = a->k.batch,
-                       .k_row = a->k.row,
-                       .v_batch = a->v.batch,
-                       .v_row = a->v.row,
-                       .o_batch = a->o.batch,
-                       .o_row = a->o.row,
-                       .heads = (int32_t)a->heads,
-                       .depth = (int32_t)a->depth,
-                       .scale = a->scale,
-                       .group = (int32_t)a->group};
+    c->shape = hri_attention_shape_of(a);
     if (a->extra.on) {
         cut_mask(c, a, mask);
     }

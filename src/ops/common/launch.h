@@ -72,6 +72,11 @@ static inline int hri_launch_wide(hr_addr at) {
     return (at & 15) == 0;
 }
 
+/* Whether two ranges of memory have no byte in common. */
+static inline int hri_launch_apart(hr_addr a, uint64_t a_bytes, hr_addr b, uint64_t b_bytes) {
+    return a + a_bytes <= b || b + b_bytes <= a;
+}
+
 static inline int64_t hri_launch_min(int64_t a, int64_t b) {
     return a < b ? a : b;
 }

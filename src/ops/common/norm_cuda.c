@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "ops/common/gpu.h"
+#include "ops/common/launch.h"
 
 HRI_CU(norm);
 
@@ -89,11 +90,8 @@ hr_status hri_norm_cuda(const hri_norm *v, const hri_gpu_call *c, double epsilon
 
 /* ---- together with a sum: rows lie over one another whole, or not at all ---- */
 
-static int apart(hr_addr a, uint64_t a_bytes, hr_addr b, uint64_t b_bytes) {
-    return a + a_bytes <= b || b + b_bytes <= a;
-}
 static int in_rows(hr_addr a, hr_addr b, uint64_t bytes) {
-    return a == b || apart(a, bytes, b, bytes);
+    return a == b || hri_launch_apart(a, bytes, b, bytes);
 }
 
 hr_status hri_norm_sum_cuda(const hri_norm *v, const hri_gpu_call *c, double eps, hr_addr a,
@@ -106,8 +104,8 @@ hr_status hri_norm_sum_cuda(const hri_norm *v, const hri_gpu_call *c, double eps
         good = good && in_rows(of[i], whole, bytes) && in_rows(of[i], y, bytes);
         for (uint32_t k = 1; k < s->out_count; k++) { /* statistics, while other rows are read */
             const uint64_t size = hr_meta_bytes(&s->out[k]);
-            good = good && apart(of[i], bytes, c->out[k], size) &&
-                   apart(whole, bytes, c->out[k], size);
+            good = good && hri_launch_apart(of[i], bytes, c->out[k], size) &&
+                   hri_launch_apart(whole, bytes, c->out[k], size);
         }
     }
     return good ? run_norm(v, c, eps, (arrival){a, b, whole == y ? 0 : whole}) : HR_E_UNSUPPORTED;
@@ -183,16 +181,17 @@ hr_status hri_norm_grad_added_cuda(const hri_norm *v, const hri_gpu_call *c, hr_
     const uint64_t bytes = hr_meta_bytes(&s->out[0]);
     const cut k = cut_of(v, s->in[1].type);
     const hr_addr dx = c->out[0], rows[] = {c->in[0], c->in[1], other, dx};
-    int good = k.in_registers && v->n > 0 && k.width > 0 && in_rows(dx, other, bytes) &&
-               apart(to, bytes, c->workspace, hri_norm_grad_cuda_workspace(v, s->in[1].type));
+    int good =
+        k.in_registers && v->n > 0 && k.width > 0 && in_rows(dx, other, bytes) &&
+        hri_launch_apart(to, bytes, c->workspace, hri_norm_grad_cuda_workspace(v, s->in[1].type));
     for (int i = 0; i < 4; i++) {
         good = good && in_rows(to, rows[i], bytes);
     }
     for (uint32_t i = 2; i < s->in_count; i++) { /* read for one row while others are written */
-        good = good && apart(to, bytes, c->in[i], hr_meta_bytes(&s->in[i]));
+        good = good && hri_launch_apart(to, bytes, c->in[i], hr_meta_bytes(&s->in[i]));
     }
     for (uint32_t i = 1; i < s->out_count; i++) {
-        good = good && apart(to, bytes, c->out[i], hr_meta_bytes(&s->out[i]));
+        good = good && hri_launch_apart(to, bytes, c->out[i], hr_meta_bytes(&s->out[i]));
     }
     return good ? run_grad(v, c, (departure){to == dx ? 0 : dx, other, to}) : HR_E_UNSUPPORTED;
 }

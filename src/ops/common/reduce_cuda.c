@@ -135,7 +135,7 @@ typedef struct range {
 } range;
 
 static int apart(range a, range b) {
-    return a.at + a.bytes <= b.at || b.at + b.bytes <= a.at;
+    return hri_launch_apart(a.at, a.bytes, b.at, b.bytes);
 }
 
 /* The sums are written while others still read operands; a thread reads its own before it writes in their places. */
