@@ -5,7 +5,6 @@
 
 #include "device/cuda/gpu_fold.h"
 #include "device/cuda/gpu_product.h"
-#include "graph/half.h"
 
 enum { X = 0, W = 128 << 10, ONE = 256 << 10, TWO = 384 << 10, WORK = 512 << 10, ALL = ROOM };
 
@@ -36,18 +35,6 @@ static hri_gpu_conv conv_of(const problem *p) {
                           .dilation_h = 1,
                           .dilation_w = 1,
                           .groups = 1};
-}
-
-/* Small integers: exact sums. */
-static void put_numbers(unsigned char *to, hr_type type, int64_t count, uint64_t *state) {
-    for (int64_t i = 0; i < count; i++) {
-        const float v = (float)(int)(test_random(state) % 3) - 1.0f;
-        if (type == HR_TYPE_F32) {
-            ((float *)(void *)to)[i] = v;
-        } else {
-            ((hri_bf16 *)(void *)to)[i] = hri_to_bf16(v);
-        }
-    }
 }
 
 static void compare(bench *b, const problem *p) {

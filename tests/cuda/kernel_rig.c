@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph/half.h"
+
 void bench_open(bench *b) {
     rig_isolate();
     memset(b, 0, sizeof *b);
@@ -78,4 +80,17 @@ void bench_put(bench *b, const void *from, size_t bytes) {
 void bench_get(bench *b, void *to, size_t bytes) {
     CHECK_OK(hr_copy(b->queue, host_addr(to), b->block.addr, bytes));
     CHECK_OK(hr_queue_sync(b->queue));
+}
+
+void put_numbers(unsigned char *to, hr_type type, int64_t count, uint64_t *state) {
+    for (int64_t i = 0; i < count; i++) {
+        const float v = (float)(int)(test_random(state) % 3) - 1.0f;
+        if (type == HR_TYPE_F32) {
+            ((float *)(void *)to)[i] = v;
+        } else if (type == HR_TYPE_BF16) {
+            ((hri_bf16 *)(void *)to)[i] = hri_to_bf16(v);
+        } else {
+            ((hri_f16 *)(void *)to)[i] = hri_to_f16(v);
+        }
+    }
 }

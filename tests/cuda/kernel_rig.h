@@ -32,6 +32,9 @@ void bench_launch(bench *b, const char *text, uint32_t blocks, uint32_t threads,
 void bench_put(bench *b, const void *from, size_t bytes);
 void bench_get(bench *b, void *to, size_t bytes);
 
+/* Small integers, of which sums are exact. */
+void put_numbers(unsigned char *to, hr_type type, int64_t count, uint64_t *state);
+
 #define KERNEL "extern \"C\" __global__ void k(float *x, int n) "
 
 #endif
