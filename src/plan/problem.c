@@ -23,6 +23,15 @@ static const char *const phase_names[] = {
 };
 static const uint64_t bytes_max = (uint64_t)1 << 62;
 
+int hri_problem_has_beside(const hri_problem *p) {
+    for (uint32_t n = 0; n < p->op_count; n++) {
+        if (p->ops[n].beside) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
 int hri_problem_has_net(const hri_problem *p) {
     for (uint32_t n = 0; n < p->op_count; n++) {
         if (p->ops[n].net) {
@@ -300,6 +309,39 @@ static hr_status check_outputs(hri_problem *p, uint32_t n, hri_prose *why) {
     return HR_OK;
 }
 
+/* Shares of the time of other ops. */
+static hr_status check_shares(const hri_problem *p, uint32_t n, hri_prose *why) {
+    const hri_problem_op *op = &p->ops[n];
+    const char *wrong = !(op->joins >= 0 && op->joins <= 1)                 ? "joins"
+                        : !(op->beside_share >= 0 && op->beside_share <= 1) ? "beside_share"
+                                                                            : NULL;
+    return wrong ? hri_prose_set(why, HR_E_RANGE, "%s: %s must be from 0 to 1", op->name, wrong)
+                 : HR_OK;
+}
+
+/* What stands beside op n may run again, and op n does not read the first value that it makes. */
+static hr_status check_beside(const hri_problem *p, uint32_t n, hri_prose *why) {
+    const hri_problem_op *op = &p->ops[n];
+    if (!op->beside) {
+        return HR_OK;
+    }
+    if (op->beside > n) {
+        return hri_prose_set(why, HR_E_INVALID, "op %u (%s): beside_op is not an op before it", n,
+                             op->name);
+    }
+    const hri_problem_op *f = &p->ops[op->beside - 1];
+    int good = !op->net && !f->once && !f->net && f->out_count > 0;
+    for (uint32_t i = 0; i < op->in_count && good; i++) {
+        good = op->in[i] != f->out[0].value;
+    }
+    return good ? HR_OK
+                : hri_prose_set(
+                      why, HR_E_INVALID,
+                      "op %u (%s): %s cannot be its beside_op: that must be able to run again, "
+                      "and its first output is not read by %s",
+                      n, op->name, f->name, op->name);
+}
+
 static hr_status check_op(hri_problem *p, uint32_t n, hri_prose *why) {
     const hri_problem_op *op = &p->ops[n];
     if (op->phase >= HRI_PROBLEM_PHASE_COUNT || op->variant_count == 0 || op->variant_count > 64) {
@@ -314,8 +356,9 @@ static hr_status check_op(hri_problem *p, uint32_t n, hri_prose *why) {
                                  op->name);
         }
     }
-    const hr_status status = check_inputs(p, n, why);
-    return status == HR_OK ? check_outputs(p, n, why) : status;
+    hr_status status = check_inputs(p, n, why);
+    status = status == HR_OK ? check_outputs(p, n, why) : status;
+    return status == HR_OK ? check_beside(p, n, why) : status;
 }
 
 /* The list of readers of each value. */
@@ -408,6 +451,10 @@ static uint64_t hash_of(const hri_problem *p) {
             hri_hasher_add_u64(&h, n);
             add_double(&h, op->joins);
         }
+        if (op->beside) {
+            hri_hasher_add_u64(&h, (uint64_t)n << 32 | op->beside);
+            add_double(&h, op->beside_share);
+        }
         if (op->net) { /* what needs no other rank has the hash that it always had */
             hri_hasher_add_u64(&h, op->wire_bytes + 1);
         }
@@ -449,10 +496,7 @@ hr_status hri_problem_finish(hri_problem *p, hri_prose *why) {
         status = hri_prose_set(why, HR_E_RANGE, "copy_drag must be from 0 to 1");
     }
     for (uint32_t n = 0; n < p->op_count && status == HR_OK; n++) {
-        if (!(p->ops[n].joins >= 0 && p->ops[n].joins <= 1)) {
-            status =
-                hri_prose_set(why, HR_E_RANGE, "%s: joins must be from 0 to 1", p->ops[n].name);
-        }
+        status = check_shares(p, n, why);
     }
     if (status == HR_OK) {
         status = check_values(p, why);

@@ -101,6 +101,9 @@ typedef struct hri_problem_op {
     uint8_t net;             /* 1: ranks exchange bytes: all of them run these in one order */
     double
         joins; /* it makes its first input itself where that would be made right before it, and saves this share of that op's time; 0: never */
+    double
+        beside_share; /* of the time of op `beside`: saved where that runs again right before this one */
+    uint32_t beside;     /* that op's number + 1; 0: none */
     uint64_t wire_bytes; /* that this rank sends then */
     uint32_t id;         /* the caller's own number for it */
     uint32_t in_count, out_count, variant_count;
@@ -191,6 +194,13 @@ static inline double hri_problem_joined_ns(const hri_problem *p, uint32_t n, dou
     const double saved = p->ops[n].joins * maker_ns;
     return saved < own_ns ? saved : own_ns;
 }
+/* The op that op n does as well where that has to run again, for its first output, and stands right before it: a
+ * gradient that reads what its op read can write again what that made.  NONE: there is none. */
+static inline uint32_t hri_problem_beside(const hri_problem *p, uint32_t n) {
+    return p->ops[n].beside ? p->ops[n].beside - 1 : (uint32_t)HRI_PROBLEM_NONE;
+}
+/* 1 when some op has another beside it. */
+int hri_problem_has_beside(const hri_problem *p);
 /* 1 when some op exchanges bytes with other ranks. */
 int hri_problem_has_net(const hri_problem *p);
 

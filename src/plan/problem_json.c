@@ -77,6 +77,10 @@ static void print_op(hri_json *j, const hri_problem_op *op) {
     if (op->joins > 0) {
         hri_json_double(j, "joins", op->joins);
     }
+    if (op->beside) {
+        hri_json_u64(j, "beside_op", op->beside - 1);
+        hri_json_double(j, "beside_share", op->beside_share);
+    }
     if (op->net) {
         hri_json_u64(j, "wire_bytes", op->wire_bytes);
     }
@@ -349,10 +353,22 @@ static hr_status read_variants(reader *r, json_t *object, hri_problem_op *op) {
     return HR_OK;
 }
 
+static hr_status read_beside(const reader *r, const json_t *object, uint32_t at,
+                             hri_problem_op *op) {
+    uint64_t beside = UINT64_MAX;
+    hr_status status = get_u64(r, object, "beside_op", UINT64_MAX, &beside);
+    if (status == HR_OK && beside != UINT64_MAX) {
+        op->beside = (uint32_t)beside + 1;
+        status = beside < at ? HR_OK : bad(r, "beside_op is not the index of an op before it");
+    }
+    return status == HR_OK ? get_double(r, object, "beside_share", &op->beside_share) : status;
+}
+
 static hr_status read_op(reader *r, json_t *object, uint32_t at) {
     static const char *const keys[] = {
-        "name",    "kind",    "phase",           "in",         "out",   "variants", "once",
-        "coupled", "time_ns", "workspace_bytes", "wire_bytes", "joins", NULL};
+        "name",       "kind",  "phase",     "in",           "out",
+        "variants",   "once",  "coupled",   "time_ns",      "workspace_bytes",
+        "wire_bytes", "joins", "beside_op", "beside_share", NULL};
     hri_problem_op op = {.id = at, .in = r->list, .out = r->outputs};
     hr_status status = check_keys(r, object, keys);
     if (status == HR_OK) {
@@ -385,6 +401,7 @@ static hr_status read_op(reader *r, json_t *object, uint32_t at) {
     if (status == HR_OK) {
         status = get_double(r, object, "joins", &op.joins);
     }
+    status = status == HR_OK ? read_beside(r, object, at, &op) : status;
     if (status == HR_OK && json_object_get(object, "wire_bytes")) {
         op.net = 1;
         status = hri_json_get_u64(object, "wire_bytes", &op.wire_bytes, r->why);
