@@ -196,10 +196,20 @@ class Compared:
     own: float = 0.0  # then: how far its own gradients in single precision are from that
     sides: Optional[Settled] = None  # and it took our side at kinks: how often that was another than its own, how far from the kink
     unlike: str = ""  # why it could not
+    single: Optional["Compared"] = None  # with double: all of this between its own single precision and that
 
     def good(self, within: float = 1e-4) -> bool:
         return not self.missing and max(self.loss, self.gradient, self.statistics, self.eval) <= within \
             and self.steps <= 10 * within
+
+    def fair(self, within: float = 1e-4, most: float = 1e-2) -> bool:
+        """Good, or no more than twice as far from double precision as the framework's own single precision is, and not beyond `most`."""
+        def near(name: str, limit: float) -> bool:
+            own = getattr(self.single, name) if self.single is not None else 0.0
+            return bool(getattr(self, name) <= max(limit, min(2 * own, most)))
+
+        return not self.missing and near("steps", 10 * within) and \
+            all(near(name, within) for name in ("loss", "gradient", "statistics", "eval"))
 
 
 def evaluated(a: Outcome, b: Outcome) -> list:

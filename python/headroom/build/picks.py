@@ -94,6 +94,7 @@ class Picks(Products):
                 made = self.plain(self.map2("add", self.map2("mul", row, step), begin))
         if made is None:
             return super().numbered(c, type_)
+        type_ = type_ or ("i32" if c.array.dtype.kind in "iu" else None)
         return self.cast(made, type_) if type_ else made
 
     def every(self, n: Size) -> Tensor:

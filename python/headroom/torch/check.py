@@ -50,7 +50,7 @@ def _halves(*size: Any, **kwargs: Any) -> torch.Tensor:
 @contextlib.contextmanager
 def mean() -> Iterator[None]:
     """Inside, dropout lets everything through, bernoulli_(p) gives p, and what else is drawn is its mean."""
-    attention, lstm, gru = F.scaled_dot_product_attention, torch._VF.lstm, torch._VF.gru
+    attention = F.scaled_dot_product_attention
 
     def attend(query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0, *args: Any, **kw: Any) -> Any:
         return attention(query, key, value, attn_mask, 0.0, *args, **kw)
@@ -68,8 +68,8 @@ def mean() -> Iterator[None]:
                             ("normal", _centre)):
             stack.enter_context(mock.patch.object(torch, name, constant))
         stack.enter_context(mock.patch.object(F, "scaled_dot_product_attention", attend))
-        stack.enter_context(mock.patch.object(torch._VF, "lstm", recurrent(lstm)))
-        stack.enter_context(mock.patch.object(torch._VF, "gru", recurrent(gru)))
+        for name in ("lstm", "gru", "rnn_tanh", "rnn_relu"):
+            stack.enter_context(mock.patch.object(torch._VF, name, recurrent(getattr(torch._VF, name))))
         yield
 
 
@@ -183,7 +183,8 @@ def by_double(e: Exported, feeds: Mapping[str, np.ndarray], batch: int, states: 
         r.unlike = f"it does not run in double precision ({str(why).splitlines()[0]})"
         return r
     r = compare(a, b, states)
-    r.double, r.own = True, compare(single, b, []).gradient
+    r.double, r.single = True, compare(single, b, states)
+    r.own = r.single.gradient
     if r.good(within):
         return r
     sides = Sides(ours(e, feeds, batch, 1, kinks=True).kinks)
@@ -192,5 +193,5 @@ def by_double(e: Exported, feeds: Mapping[str, np.ndarray], batch: int, states: 
     except Unlike as why:
         r.unlike = str(why)
         return r
-    s.double, s.own, s.sides = True, r.own, sides.settled
+    s.double, s.own, s.single, s.sides = True, r.own, r.single, sides.settled
     return s

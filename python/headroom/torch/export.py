@@ -5,6 +5,7 @@ import contextlib
 import inspect
 import io
 import linecache
+import traceback
 from pathlib import Path
 from typing import Any, Iterator, Optional, Sequence
 from unittest import mock
@@ -19,6 +20,7 @@ from ..fuse import fuse
 from ..graph import Form, Model, Refused
 from ..loss import attach
 from .outside import Kept
+from .stand_ins import Never, frame_place, stand_ins
 from .walk import Cell, Walk, declared
 
 
@@ -45,8 +47,11 @@ def program(module: torch.nn.Module, example: Sequence[Any], training: bool) -> 
     module.train(training)
     dynamic = tuple({0: torch.export.Dim.DYNAMIC} for _ in example)
     try:
-        with torch.enable_grad(), ready(module), contextlib.redirect_stderr(io.StringIO()):  # it prints whole graphs when it fails
+        quiet = contextlib.redirect_stderr(io.StringIO())  # it prints whole graphs when it fails
+        with torch.enable_grad(), ready(module), stand_ins(), quiet:
             return torch.export.export(module, tuple(example), dynamic_shapes=dynamic)
+    except Refused:
+        raise
     except Exception as e:  # the exporter's own words name the user's line
         text = str(e)
         first = next((line for line in text.splitlines() if line.strip()), type(e).__name__).strip()
@@ -54,7 +59,7 @@ def program(module: torch.nn.Module, example: Sequence[Any], training: bool) -> 
             first = "Python code that looks at the value of a tensor (if, while, int(), .item())"
         elif "specialized it to be a constant" in text:
             first = "the module's code works for one size of the batch alone: it compares that size, or makes a number of it (len(), int())"
-        raise Refused(f"torch.export: {first}", place_of(text)) from e
+        raise Refused(f"torch.export: {first}", place_of(text) or raised_at(e)) from e
 
 
 def place_of(text: str) -> str:
@@ -66,6 +71,12 @@ def place_of(text: str) -> str:
             code = next(iter(linecache.getline(file, int(rest.split(",")[0])).strip().splitlines()), "")
             return f"{file}:{rest.split(',')[0]}" + (f": `{code}`" if code else "")
     return ""
+
+
+def raised_at(e: BaseException) -> str:
+    """The last line of the user's on the way to an exception."""
+    frames = [(f.f_code.co_filename, line) for f, line in traceback.walk_tb(e.__traceback__)]
+    return next((place for place in (frame_place(*f) for f in reversed(frames)) if place), "")
 
 
 class Source:
@@ -105,10 +116,13 @@ class Source:
                 in_place = target.startswith("aten.") and target.split(".")[1].endswith("_")
                 if in_place and n.args[0] in names:
                     self.moved.add(names[n.args[0]])
+                if n.kwargs.get("out") in names:
+                    self.moved.add(names[n.kwargs["out"]])
                 if isinstance(n.target, torch._ops.HigherOrderOperator):
-                    inner = getattr(owner, str(n.args[1].target))
+                    called = next(i for i, a in enumerate(n.args) if isinstance(a, torch.fx.Node) and a.op == "get_attr")
+                    inner = getattr(owner, str(n.args[called].target))
                     holes = [h for h in inner.graph.nodes if h.op == "placeholder"]
-                    scan(inner.graph, {h: names[a] for h, a in zip(holes, n.args[2:]) if a in names}, inner)
+                    scan(inner.graph, {h: names[a] for h, a in zip(holes, n.args[called + 1:]) if a in names}, inner)
 
         scan(ep.graph, {n: specs[n.name] for n in ep.graph.nodes if n.op == "placeholder" and n.name in specs},
              ep.graph_module)
@@ -205,10 +219,17 @@ def input_names(module: torch.nn.Module, example: Sequence[torch.Tensor], names:
     return out
 
 
+def apart(example: Sequence[Any]) -> list:
+    """A tensor that is given for two inputs would be one input to torch.export, which reads the last of them for both."""
+    return [x.clone() if any(x is y for y in example[:i]) else x for i, x in enumerate(example)]
+
+
 def both(module: torch.nn.Module, example: Sequence[Any], notes: list) -> list:
     """The programs of train() and eval().  Where train() branches on random numbers, eval() stands for both."""
     try:
         train = program(module, example, True)
+    except Never:
+        raise
     except Refused as why:
         try:
             derived = program(module, example, False)
@@ -230,6 +251,7 @@ def export(module: torch.nn.Module, example: Sequence[torch.Tensor], loss: str =
     has no counterpart runs in PyTorch (headroom.torch.outside)."""
     was = module.training
     notes: list[str] = []
+    example = apart(example)
     try:
         programs = both(module, example, notes)
     finally:

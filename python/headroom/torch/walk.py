@@ -95,11 +95,12 @@ class Walk:
         import sympy
 
         expr = d.node.expr
-        names = list(expr.free_symbols)
+        names = sorted(expr.free_symbols, key=str)
         if not names:
             return int(expr)
-        if len(names) != 1:
-            raise Refused(f"a size that depends on two dimensions: {expr}")
+        if any(str(n).startswith("u") for n in names):
+            raise Refused("a size that depends on data")
+        expr = expr.subs({n: names[0] for n in names[1:]})  # inputs have one size in common, that of the batch
         try:
             poly = sympy.Poly(sympy.expand(expr), names[0])
         except sympy.PolynomialError:
@@ -248,7 +249,9 @@ class Walk:
         if self.derived and name == "batch_norm":
             call["training"] = True
         in_place = name.endswith("_") and not name.startswith("__")
-        if not node.users and not in_place:
+        if isinstance(node.kwargs.get("out"), torch.fx.Node):
+            self._into(node, target, name, call)
+        elif not node.users and not in_place:
             self.cells[node] = Cell(None)  # nobody reads it
         elif name in RANDOM:
             self._write_or_set(node, in_place, OPS[name.rstrip("_")](self.build, call))
@@ -260,6 +263,19 @@ class Walk:
             self.cells[node] = Cell(self._batch_norm(node, call))
         else:
             self._general(node, name, call, in_place)
+
+    def _into(self, node: torch.fx.Node, target: Any, name: str, call: Call) -> None:
+        """With out=: what is made is written there."""
+        place: Any = node.kwargs["out"]
+        call.pop("out")
+        made = self._made(node, name, call) if not self._constant(call) else self._wrap(
+            target(*[self.concrete(self.read(a)) for a in node.args], out=self.concrete(self._blank(place))), node.meta.get("val"))
+        self._write_to(node, self.cells[place], made)
+
+    def _blank(self, node: torch.fx.Node) -> Const:
+        val = node.meta["val"]
+        return Const(np.zeros([d.at(self.build.batch) if isinstance(d, Size) else d for d in self.shape(node)],
+                              dtype=type_name(val.dtype)), self.shape(node))
 
     def _bind(self, node: torch.fx.Node, target: Any) -> Call:
         call = Call(node=node, walk=self)
@@ -284,7 +300,18 @@ class Walk:
         number = {"full": "fill_value", "scalar_tensor": "s"}.get(name)
         if number:
             return isinstance(call[number], Size)
-        return name.rstrip("_") in ("add", "sub", "mul", "div", "rsub") and any(isinstance(x, Size) for x in call.values())
+        if name == "arange":
+            return isinstance(call.get("start"), Size) or isinstance(call.get("step"), Size)
+        if name in ("roll", "flip", "cat", "repeat", "stack"):
+            return any(self._numbers(x) for x in call.values())
+        return name.rstrip("_") in ("add", "sub", "mul", "div", "rsub", "remainder") and any(isinstance(x, Size) for x in call.values())
+
+    def _numbers(self, x: Any) -> bool:
+        """Constants that differ from sample to sample, such as arange of the batch: put together as values of the graph."""
+        if isinstance(x, (list, tuple)):
+            return any(self._numbers(y) for y in x)
+        return isinstance(x, Const) and any(isinstance(n, Size) and a.any() for n, a in
+                                            ((n, np.diff(x.array.astype("float32"), axis=d)) for d, n in enumerate(x.shape[:x.array.ndim])))
 
     def _made_of_nothing(self, node: torch.fx.Node, target: Any, call: Call) -> Const:
         """zeros_like and its kind: only the shape of the argument counts."""
@@ -381,7 +408,9 @@ class Walk:
         if not in_place:
             self.cells[node] = Cell(made)
             return
-        target = self.cells[node.args[0]]
+        self._write_to(node, self.cells[node.args[0]], made)
+
+    def _write_to(self, node: torch.fx.Node, target: Cell, made: Any) -> None:
         name = self.buffers.get(target, "")
         if name in self.states and isinstance(made, Tensor):
             self.states[name] = self.build.move(self.states[name], made)

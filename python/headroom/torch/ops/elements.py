@@ -49,7 +49,10 @@ def floor_divide(b: Build, c: Call) -> Tensor:
 
 @op("remainder")
 def remainder(b: Build, c: Call) -> Tensor:
-    x, y = operand(c["self"]), operand(c["other"])
+    return modulo(b, quantity(b, c["self"]), quantity(b, c["other"]))
+
+
+def modulo(b: Build, x: Any, y: Any) -> Tensor:
     return b.map2("sub", x, b.map2("mul", b.function("floor", b.map2("div", x, y)), y))
 
 
@@ -112,6 +115,21 @@ def asin(b: Build, c: Call) -> Tensor:
     more, less = _halves(b, c["self"])
     y = b.function("atan", b.map2("mul", c["self"], b.map1("rsqrt", b.map2("mul", more, less))))
     return y if "asin" in str(c.node.target) else b.affine(y, -1.0, float(np.pi / 2))
+
+
+@op("atan2", "arctan2")
+def atan2(b: Build, c: Call) -> Tensor:
+    """The atan of the smaller over the larger, moved to its quadrant."""
+    y, x = b.tensor(operand(c["self"])), b.tensor(operand(c["other"]))
+    zero = Const(np.float32(0))
+    steep = b.compare("greater", b.map1("abs", y), b.map1("abs", x))
+    below, left = b.compare("less", y, zero), b.compare("less", x, zero)
+    under = b.where(steep, y, x)
+    under = b.where(b.compare("equal", under, zero), Const(np.float32(1)), under)
+    a = b.function("atan", b.map2("div", b.where(steep, x, y), under))
+    sign = b.affine(below, -2.0, 1.0)
+    high = b.map2("sub", b.affine(sign, float(np.pi / 2)), a)
+    return b.where(steep, high, b.map2("add", a, b.affine(b.map2("mul", sign, left), float(np.pi))))
 
 
 @op("logaddexp")

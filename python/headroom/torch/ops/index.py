@@ -145,7 +145,7 @@ def index_put(b: Build, c: Call) -> Tensor:
     if len(used) == 1 and str(nodes[0].meta["val"].dtype) == "torch.bool" and by[used[0]].rank == x.rank and value.rank == 0:
         return b.where(operand(by[used[0]]), value, x)
     if len(used) != 1:
-        raise Refused("a write by several tensors of numbers")
+        return written(b, x, [by[d] for d in used], used, value, bool(c.get("accumulate")))
     d, ids = used[0], by[used[0]]
     if masks(ids):
         ids = Const(np.nonzero(ids.array)[0])
@@ -153,6 +153,50 @@ def index_put(b: Build, c: Call) -> Tensor:
     source = b.broadcast(b.whole(value), shape)
     flat = b.reshape(b.whole(b.ids(ids)), tuple(shape[i] if i == d else 1 for i in range(x.rank)))
     return b.scatter(x, b.broadcast(flat, shape), source, d, bool(c.get("accumulate")))
+
+
+def written(b: Build, x: Any, ids: list, used: list[int], value: Any, add: bool) -> Tensor:
+    """By several tensors of numbers: x with the dimensions that they number in one, and their common shape in one."""
+    if used != list(range(used[0], used[0] + len(used))) or not used:
+        raise Refused("a write by tensors of numbers with a dimension between them")
+    first, each = used[0], used[0] == 0 and every_sample(ids[0], x.shape[0])
+    if each:  # places within each sample
+        ids, first = ids[1:], 1
+        many: tuple = b.whole(ids[0]).shape[1:] or (1,)
+    else:
+        many = np.broadcast_shapes(*(i.shape for i in ids))
+    last = first + len(ids)
+    sizes, k = x.shape[first:last], int(np.prod(many))
+    whole = x.shape[:first] + (int(np.prod(sizes)),) + x.shape[last:]
+    shape = whole[:first] + (k,) + whole[first + 1:]
+    flat = b.whole(b.ids(b._flat(ids, sizes) if len(ids) > 1 else ids[0]))
+    lead = (x.shape[0],) if each else ()
+    flat = b.reshape(b.broadcast(flat, lead + (many if not each or flat.rank > 1 else ())), lead + (1,) * (first - len(lead)) + (k,)
+                     + (1,) * (len(shape) - first - 1))
+    if isinstance(value, Const) and not value.rank:
+        source = Tensor(b.form.fill("f32", shape, float(value.array)))
+    else:
+        source = b.reshape(b.broadcast(b.whole(value), x.shape[:first] + (many if k > 1 or not each else ()) + x.shape[last:]), shape)
+    empty = isinstance(x, Const) and not x.array.any()
+    base = Const(np.zeros((1,) * len(whole), "float32"), whole) if empty else b.reshape(b.whole(x), whole)
+    return b.reshape(b.scatter(base, b.broadcast(flat, shape), source, first, add), x.shape)
+
+
+@op("scatter_reduce")
+def scatter_reduce(b: Build, c: Call) -> Tensor:
+    """Sums and means."""
+    x, index_, source, how = operand(c["self"]), b.whole(b.ids(c["index"])), b.whole(operand(c["src"])), c["reduce"]
+    if how not in ("sum", "mean"):
+        raise Refused(f"scatter_reduce by {how}{c.walk.way_out}")
+    total = b.scatter(Const(np.zeros((1,) * x.rank, "float32"), x.shape), index_, source, c["dim"], True)
+    ones = Tensor(b.form.fill("f32", index_.shape, 1.0))
+    count = b.scatter(Const(np.zeros((1,) * x.rank, "float32"), x.shape), index_, ones, c["dim"], True)
+    if c["include_self"]:
+        total = b.map2("add", x, total)
+        return total if how == "sum" else b.map2("div", total, b.map2("add", count, Const(np.float32(1))))
+    if how == "mean":
+        total = b.map2("div", total, b.clip(count, 1.0, None))
+    return b.where(count, total, x)
 
 
 @op("one_hot")

@@ -7,8 +7,9 @@ import numpy as np
 
 from ...build import Build, Const, Tensor, inverse
 from ...graph import Refused
-from ...size import Size
+from ...size import Size, product
 from .call import Call, op, operand
+from .elements import modulo
 
 
 @op("view", "reshape", "flatten", "unflatten", "_unsafe_view", "view_as", "reshape_as")
@@ -186,10 +187,32 @@ def split(b: Build, c: Call) -> list:
 
 @op("roll")
 def roll(b: Build, c: Call) -> Tensor:
-    x = c["self"]
+    x = b.tensor(c["self"])
+    if not c["dims"]:
+        flat = b.reshape(b.plain(x), (product(x.shape),))
+        return b.reshape(turned(b, flat, 0, c["shifts"][0]), x.shape)
     for shift, d in zip(c["shifts"], c["dims"]):
-        x = b.roll(x, d % x.rank, shift)
+        x = turned(b, x, d % x.rank, shift)
     return x
+
+
+def turned(b: Build, x: Tensor, d: int, shift: Any) -> Tensor:
+    n = x.shape[d]
+    if not isinstance(n, Size):
+        return b.roll(x, d, shift)
+    return b.take(x, d, modulo(b, b.map2("sub", b.every(n), b.count(shift)), b.count(n)))
+
+
+@op("arange")
+def arange(b: Build, c: Call) -> Tensor:
+    """From where the size of the batch says."""
+    step = c.get("step") or 1
+    if isinstance(step, Size):
+        raise Refused("arange by steps of the size of the batch")
+    n = c.shape()[0]
+    row = b.every(n) if isinstance(n, Size) else b.tensor(Const(np.arange(n, dtype="float32")))
+    made = b.map2("add", b.affine(row, float(step)), b.count(c["start"]))
+    return made if c.node.meta["val"].dtype.is_floating_point else b.cast(made, "i32")
 
 
 @op("flip")

@@ -154,6 +154,20 @@ def cumsum(b: Build, c: Call) -> Tensor:
     return b.cum_sum(b.whole(operand(c["self"])), c["dim"])
 
 
+@op("cumprod")
+def cumprod(b: Build, c: Call) -> Tensor:
+    """Products of 1, 2, 4 ... neighbours, so that a factor of 0 has the gradient that it should."""
+    x = number(b, c["self"])
+    d = c["dim"] % x.rank
+    if isinstance(x.shape[d], Size):
+        raise Refused("a running product over the batch")
+    by, n = 1, x.shape[d]
+    while by < n:
+        x = b.concat([b.slice(x, d, 0, by), b.map2("mul", b.slice(x, d, by, n - by), b.slice(x, d, 0, n - by))], d)
+        by *= 2
+    return x
+
+
 @op("diff")
 def diff(b: Build, c: Call) -> Tensor:
     x, d = number(b, c["self"]), c["dim"] % c["self"].rank
