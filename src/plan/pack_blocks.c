@@ -13,7 +13,8 @@
 #include <string.h>
 
 #define MOST_DOUBT 0.05 /* that a witness may leave */
-#define UNSURE     8.0  /* added to the cost of joins that a careful builder makes last */
+#define OTHERS     4.0 /* pairs of others at a moment that make a row as doubtful as it is costly */
+#define UNSURE     8.0 /* added to the cost of joins that a careful builder makes last */
 
 typedef hri_pack_block block;
 typedef hri_pack_builder builder;
@@ -55,11 +56,19 @@ static double witness_cost(const builder *b, const block *x, const block *y) {
     return (double)least / (double)both;
 }
 
+/* Do all that end or begin then lie at one place?  Every place has one of either at least. */
+static int one_place(const builder *b, uint32_t t) {
+    return b->begins[t] <= 1 || b->ends[t] <= 1;
+}
+
 /* One on the other: each wastes its size where only the other lives. */
 static double cost_of_stack(const builder *b, const block *x, const block *y) {
     const uint32_t begin = x->begin < y->begin ? x->begin : y->begin;
     const uint32_t end = x->end > y->end ? x->end : y->end;
     const int one_life = x->begin == y->begin && x->end == y->end;
+    if (one_life && b->shapely && one_place(b, x->begin) && one_place(b, x->end)) {
+        return 0.0;
+    }
     if (one_life && b->careful) {
         const double cost = witness_cost(b, x, y);
         if (cost <= b->most_cost && cost <= MOST_DOUBT) {
@@ -91,11 +100,28 @@ static double cost_of_row(const builder *b, const block *x, const block *y) {
     return (double)size * (y->end - x->begin) / used - 1.0;
 }
 
+/* How little is known of a row: where only one ends and only one begins they lie at one place however much they differ in size, and
+ * the more others there are, the more alike they must be. */
+static double doubt_of_row(const builder *b, const block *x, const block *y) {
+    return x->end == y->begin ? (double)(b->ends[x->end] * b->begins[x->end] - 1) : OTHERS;
+}
+
+static double cost_of_pair(const builder *b, const block *x, const block *y, double *doubt) {
+    *doubt = OTHERS;
+    if (x->begin < y->end && y->begin < x->end) {
+        return cost_of_stack(b, x, y);
+    }
+    const block *first = x->begin < y->begin ? x : y, *second = first == x ? y : x;
+    *doubt = doubt_of_row(b, first, second);
+    return cost_of_row(b, first, second);
+}
+
 static double cost_of(const builder *b, uint32_t i, uint32_t k) {
-    const block *x = &b->blocks[i], *y = &b->blocks[k];
-    double cost = x->begin < y->end && y->begin < x->end ? cost_of_stack(b, x, y)
-                  : x->begin < y->begin                  ? cost_of_row(b, x, y)
-                                                         : cost_of_row(b, y, x);
+    double doubt;
+    double cost = cost_of_pair(b, &b->blocks[i], &b->blocks[k], &doubt);
+    if (b->shapely && cost >= 0.0 && doubt <= 0.0) {
+        return 0.0;
+    }
     if (cost < 0.0 || (cost > b->most_cost && cost < UNSURE)) {
         return -1.0;
     }
@@ -104,7 +130,10 @@ static double cost_of(const builder *b, uint32_t i, uint32_t k) {
         return -1.0; /* what looks best may be wrong */
     }
     cost = sure + (cost - sure) * (1.0 + b->noise * chance);
-    return cost - sure > b->most_cost ? -1.0 : cost;
+    if (cost - sure > b->most_cost) {
+        return -1.0;
+    }
+    return b->shapely && cost < UNSURE ? cost * doubt / OTHERS : cost;
 }
 
 /* ---- joining ---- */
@@ -138,6 +167,14 @@ static void drop_live(builder *b, uint32_t i) {
         n++;
     }
     b->live[n] = b->live[--b->live_count];
+    b->begins[b->blocks[i].begin]--;
+    b->ends[b->blocks[i].end]--;
+}
+
+static void add_live(builder *b, uint32_t i) {
+    b->live[b->live_count++] = i;
+    b->begins[b->blocks[i].begin]++;
+    b->ends[b->blocks[i].end]++;
 }
 
 /* What the block takes beyond its parts goes off the slack, or comes back. */
@@ -162,7 +199,7 @@ uint32_t hri_pack_make_block(builder *b, block z) {
         b->blocks[z.parts[i]].parent = at;
         drop_live(b, z.parts[i]);
     }
-    b->live[b->live_count++] = at;
+    add_live(b, at);
     return at;
 }
 
@@ -172,7 +209,7 @@ void hri_pack_part(builder *b, uint32_t at) {
     drop_live(b, at);
     for (uint32_t i = 0; i < z->part_count; i++) {
         b->blocks[z->parts[i]].parent = HRI_PACK_NO_BLOCK;
-        b->live[b->live_count++] = z->parts[i];
+        add_live(b, z->parts[i]);
     }
     z->part_count = 0;
     b->spare[b->spare_count++] = at;
@@ -244,6 +281,10 @@ void hri_pack_join_all(builder *b, uint32_t least) {
             }
         }
         const int sure = best != HRI_PACK_NO_BLOCK && b->blocks[best].cost < UNSURE;
+        if (b->shapely && !(sure && b->blocks[best].cost <= 0.0) && hri_pack_join_sure_wheel(b)) {
+            find_partners(b);
+            continue;
+        }
         if (!sure && hri_pack_join_wheel(b)) {
             find_partners(b);
             continue;

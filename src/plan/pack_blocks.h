@@ -28,9 +28,11 @@ typedef struct hri_pack_builder {
     uint32_t *spare;        /* (most): places of joins that came apart */
     uint32_t *first, *next; /* (sections + 1), (most): lists of them by begin */
     uint32_t most, live_count, count, spare_count;
-    uint64_t *slack;       /* (sections): what can still be wasted */
-    hri_pack_opened *open; /* (sections): what fills the slack and has not ended */
-    int careful;           /* puts one on the other last, unless something beside them says so */
+    uint64_t *slack;         /* (sections): what can still be wasted */
+    uint32_t *begins, *ends; /* (sections + 1): how many that are not joined begin and end there */
+    hri_pack_opened *open;   /* (sections): what fills the slack and has not ended */
+    int careful;             /* puts one on the other last, unless something beside them says so */
+    int shapely; /* takes moments at which one ends and one begins, and equal lives, at their word */
     uint64_t seed;
     double noise, most_cost;
 } hri_pack_builder;
@@ -55,7 +57,11 @@ void hri_pack_join_all(hri_pack_builder *b, uint32_t least);
 
 /* Joins the wheel that wastes the least: five around one another, which no two of them start.  0 when there is none. */
 int hri_pack_join_wheel(hri_pack_builder *b);
+/* One that nothing else can be in the place of. */
+int hri_pack_join_sure_wheel(hri_pack_builder *b);
 /* Buffers that are not there: where the slack rises one begins, and where it falls by as much it ends. */
 void hri_pack_fill_slack(hri_pack_builder *b);
+/* What ends where nothing takes its place lives on until something does, and the other way round, where there is room. */
+void hri_pack_stretch(hri_pack_builder *b);
 
 #endif

@@ -9,8 +9,9 @@
 #include "plan/pack_blocks.h"
 
 enum {
-    COSTS = 5,
-    KINDS = 4 * COSTS,
+    COSTS = 4,
+    MANNERS = 4,
+    KINDS = 2 * MANNERS * COSTS,
     LOOSE_MOST = 6,     /* blocks that come apart at once */
     IDLE_MOST = 300,    /* times in a row that lead to nothing */
     FEW_NODES = 10000,  /* of a try at what is left */
@@ -48,6 +49,8 @@ static void builder_deinit(hri_pack_builder *b) {
     hri_free(b->next);
     hri_free(b->open);
     hri_free(b->slack);
+    hri_free(b->begins);
+    hri_free(b->ends);
 }
 
 static hr_status builder_init(hri_pack_builder *b, const hri_pack_problem *p) {
@@ -60,7 +63,10 @@ static hr_status builder_init(hri_pack_builder *b, const hri_pack_problem *p) {
     b->next = hri_calloc(b->most, sizeof *b->next);
     b->open = hri_calloc(p->sections, sizeof *b->open);
     b->slack = hri_calloc(p->sections, sizeof *b->slack);
-    return b->blocks && b->live && b->spare && b->first && b->next && b->open && b->slack
+    b->begins = hri_calloc((size_t)p->sections + 1, sizeof *b->begins);
+    b->ends = hri_calloc((size_t)p->sections + 1, sizeof *b->ends);
+    return b->blocks && b->live && b->spare && b->first && b->next && b->open && b->slack &&
+                   b->begins && b->ends
                ? HR_OK
                : HR_E_NOMEM_HOST;
 }
@@ -73,11 +79,15 @@ static void copy(hri_pack_builder *to, const hri_pack_builder *from) {
     memcpy(to->live, from->live, from->live_count * sizeof *to->live);
     memcpy(to->spare, from->spare, from->spare_count * sizeof *to->spare);
     memcpy(to->slack, from->slack, from->p->sections * sizeof *to->slack);
+    memcpy(to->begins, from->begins, (from->p->sections + 1) * sizeof *to->begins);
+    memcpy(to->ends, from->ends, (from->p->sections + 1) * sizeof *to->ends);
 }
 
 static void start(hri_pack_builder *b, uint64_t capacity) {
     b->count = b->live_count = b->p->count;
     b->spare_count = 0;
+    memset(b->begins, 0, (b->p->sections + 1) * sizeof *b->begins);
+    memset(b->ends, 0, (b->p->sections + 1) * sizeof *b->ends);
     for (uint32_t i = 0; i < b->count; i++) {
         const hri_pack_item *item = &b->p->items[i];
         b->blocks[i] = (hri_pack_block){.begin = item->begin,
@@ -85,6 +95,8 @@ static void start(hri_pack_builder *b, uint64_t capacity) {
                                         .size = item->size,
                                         .parent = HRI_PACK_NO_BLOCK};
         b->live[i] = i;
+        b->begins[item->begin]++;
+        b->ends[item->end]++;
     }
     for (uint32_t s = 0; s < b->p->sections; s++) {
         b->slack[s] = capacity - b->p->live[s];
@@ -104,17 +116,27 @@ static double value_of(const regroup *g) {
     return g->b.live_count + (g->room > 0.0 ? WASTE * wasted(&g->b, g->capacity) / g->room : 0.0);
 }
 
-/* The kinds differ in what they may waste, in whether the slack is filled, and in whether they are careful. */
-static void start_kind(regroup *g, uint32_t kind, uint32_t least) {
-    static const double costs[COSTS] = {0.0, 0.02, 0.1, 0.3, 1.0};
+/* The kinds differ in what they may waste, in whether the slack is filled, in how careful they are, and in whether lives that seem cut
+ * short are stretched.  0: the slack is to be filled and there is nothing to fill it with. */
+static int start_kind(regroup *g, uint32_t kind, uint32_t least) {
+    static const double costs[COSTS] = {0.0, 0.02, 0.1, 0.5};
+    const uint32_t manner = kind % MANNERS;
     hri_pack_builder *b = &g->b;
-    b->most_cost = costs[kind / 4];
-    b->careful = kind % 2 == 0;
+    b->most_cost = costs[kind / (2 * MANNERS)];
+    b->careful = manner != 1;
+    b->shapely = manner >= 2;
     start(b, g->capacity);
-    if (kind & 2) {
+    if (manner == 3) {
+        hri_pack_stretch(b);
+    }
+    if (kind / MANNERS % 2) {
         hri_pack_fill_slack(b);
+        if (b->count == b->p->count) {
+            return 0;
+        }
     }
     hri_pack_join_all(b, least);
+    return 1;
 }
 
 /* ---- taking apart ---- */
@@ -270,8 +292,11 @@ static hr_status look(regroup *g, uint64_t *nodes, hri_pack_verdict *verdict) {
     const uint32_t kind = g->looked++;
     g->b.seed = hri_pack_mix(kind + 1);
     g->b.noise = 0.0;
-    start_kind(g, kind, 1);
     take_off(nodes, g->b.p->count);
+    if (!start_kind(g, kind, 1)) {
+        rank_kind(g, kind, kind, 2 * g->b.p->count); /* the same as one before it */
+        return HR_OK;
+    }
     rank_kind(g, kind, kind, g->b.live_count / 2); /* it is worth a turn */
     return pack_rest(g, FEW_NODES, nodes, verdict);
 }
@@ -287,7 +312,7 @@ static hr_status try_turn(regroup *g, uint64_t *nodes, hri_pack_verdict *verdict
     g->b.seed = g->random = hri_pack_mix(KINDS + turn);
     take_off(nodes, g->b.p->count);
     g->b.noise = turn ? 1.0 : 0.0;
-    start_kind(g, kind, 2 * g->b.p->count);
+    (void)start_kind(g, kind, 2 * g->b.p->count);
     hr_status status = descend(g, nodes, verdict);
     if (status == HR_OK && *verdict != HRI_PACK_FOUND) {
         status = improve(g, nodes, verdict);

@@ -1,10 +1,12 @@
-/* Wheels of blocks, and blocks that fill the slack.
+/* Wheels of blocks, blocks that fill the slack, and lives that were cut short.
  *
  * A wheel is five blocks around one another, which no two of them start: one that lives long at the bottom and one at the
  * top, one beside each, and one in the middle (or nothing).  See pack_blocks.c. */
 #include <string.h>
 
 #include "plan/pack_blocks.h"
+
+enum { STRETCH_MOST = 32 }; /* sections */
 
 /* ---- wheels: five around one another, which no two of them start ---- */
 
@@ -71,7 +73,12 @@ static int make_wheel(const hri_pack_builder *b, uint32_t low, uint32_t high, ui
     const double used =
         (double)side * (x1 - a) + (double)inner * (x2 - x1) + (double)other * (end - x2);
     *w = (wheel){low, high, left, right, middle, size, (double)size * (end - a) / used - 1.0};
-    const double chance = hri_pack_chance(b, low, high);
+    return 1;
+}
+
+/* Is it cheap enough this time? */
+static int wanted(const hri_pack_builder *b, wheel *w) {
+    const double chance = hri_pack_chance(b, w->low, w->high);
     w->cost *= 1.0 + b->noise * chance;
     return w->cost <= b->most_cost && !(b->noise > 0.0 && chance < HRI_PACK_SELDOM);
 }
@@ -105,7 +112,7 @@ static void find_wheel(const hri_pack_builder *b, uint32_t low, wheel *best) {
             continue;
         }
         for (uint32_t k = b->first[middle]; k != HRI_PACK_NO_BLOCK; k = b->next[k]) {
-            if (b->blocks[k].end > l->end && make_wheel(b, low, k, m, &w) &&
+            if (b->blocks[k].end > l->end && make_wheel(b, low, k, m, &w) && wanted(b, &w) &&
                 (best->cost < 0.0 || w.cost < best->cost)) {
                 *best = w;
             }
@@ -124,6 +131,38 @@ int hri_pack_join_wheel(hri_pack_builder *b) {
     }
     turn_wheel(b, &best);
     return 1;
+}
+
+/* The wheel whose left side ends where only the middle and the high one begin, where nothing but these five begins or ends at
+ * its inner moments: there is no doubt about that one. */
+static int find_sure(const hri_pack_builder *b, uint32_t left, uint32_t middle, uint32_t high,
+                     wheel *w) {
+    const hri_pack_block *l = &b->blocks[left], *m = &b->blocks[middle], *h = &b->blocks[high];
+    if (h->end <= m->end || b->ends[m->end] != 2 || b->begins[m->end] != 1) {
+        return 0;
+    }
+    for (uint32_t low = b->first[l->begin]; low != HRI_PACK_NO_BLOCK; low = b->next[low]) {
+        if (b->blocks[low].end == m->end) {
+            return make_wheel(b, low, high, left, w);
+        }
+    }
+    return 0;
+}
+
+int hri_pack_join_sure_wheel(hri_pack_builder *b) {
+    wheel w;
+    list_begins(b);
+    for (uint32_t n = 0; n < b->live_count; n++) {
+        const uint32_t left = b->live[n], t = b->blocks[left].end;
+        if (b->ends[t] == 1 && b->begins[t] == 2) {
+            const uint32_t x = b->first[t], y = b->next[x];
+            if (find_sure(b, left, x, y, &w) || find_sure(b, left, y, x, &w)) {
+                turn_wheel(b, &w);
+                return 1;
+            }
+        }
+    }
+    return 0;
 }
 
 /* ---- what fills the slack ---- */
@@ -171,5 +210,49 @@ void hri_pack_fill_slack(hri_pack_builder *b) {
             close_open(b, &count, s, before - now);
         }
         before = now;
+    }
+}
+
+/* ---- lives that were cut short ---- */
+
+/* More bytes begin than end then, by nearly that many. */
+static int lacks_ends(const hri_pack_builder *b, uint32_t t, uint64_t size) {
+    return t > 0 && t < b->p->sections && b->slack[t - 1] > b->slack[t] &&
+           b->slack[t - 1] - b->slack[t] >= size - size / 8;
+}
+
+static int lacks_begins(const hri_pack_builder *b, uint32_t t, uint64_t size) {
+    return t > 0 && t < b->p->sections && b->slack[t] > b->slack[t - 1] &&
+           b->slack[t] - b->slack[t - 1] >= size - size / 8;
+}
+
+static void set_life(hri_pack_builder *b, uint32_t id, uint32_t begin, uint32_t end) {
+    hri_pack_block *x = &b->blocks[id];
+    for (uint32_t s = begin; s < end; s++) {
+        b->slack[s] -= s < x->begin || s >= x->end ? x->size : 0;
+    }
+    b->begins[x->begin]--;
+    b->ends[x->end]--;
+    x->begin = begin;
+    x->end = end;
+    b->begins[begin]++;
+    b->ends[end]++;
+}
+
+void hri_pack_stretch(hri_pack_builder *b) {
+    for (uint32_t d = 1; d <= STRETCH_MOST; d++) {
+        for (uint32_t id = 0; id < b->p->count; id++) {
+            const hri_pack_block *x = &b->blocks[id];
+            if (b->begins[x->end] == 0 && lacks_begins(b, x->end, x->size) &&
+                lacks_ends(b, x->end + d, x->size) &&
+                hri_pack_can_spare(b, x->end, x->end + d, x->size)) {
+                set_life(b, id, x->begin, x->end + d);
+            }
+            if (x->begin > d && b->ends[x->begin] == 0 && lacks_ends(b, x->begin, x->size) &&
+                lacks_begins(b, x->begin - d, x->size) &&
+                hri_pack_can_spare(b, x->begin - d, x->begin, x->size)) {
+                set_life(b, id, x->begin - d, x->end);
+            }
+        }
     }
 }

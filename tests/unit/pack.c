@@ -204,9 +204,11 @@ TEST(pack, blocks_that_come_apart_give_back_what_they_wasted) {
     for (uint64_t seed = 1; seed <= 20; seed++) {
         static cut_problem x;
         static hri_pack_block blocks[256];
-        static uint32_t live[256], spare[256], first[61], next[256];
+        static uint32_t live[256], spare[256], first[61], next[256], begins[61], ends[61];
         static uint64_t slack[60];
         make_cut_problem(&x, seed);
+        memset(begins, 0, sizeof begins);
+        memset(ends, 0, sizeof ends);
         hri_pack_builder b = {.p = &x.p,
                               .blocks = blocks,
                               .live = live,
@@ -217,7 +219,10 @@ TEST(pack, blocks_that_come_apart_give_back_what_they_wasted) {
                               .live_count = x.p.count,
                               .count = x.p.count,
                               .slack = slack,
+                              .begins = begins,
+                              .ends = ends,
                               .careful = seed % 2,
+                              .shapely = seed % 3 == 0,
                               .seed = seed,
                               .noise = 1.0,
                               .most_cost = 0.3};
@@ -231,6 +236,8 @@ TEST(pack, blocks_that_come_apart_give_back_what_they_wasted) {
                                          .size = item->size,
                                          .parent = HRI_PACK_NO_BLOCK};
             live[i] = i;
+            begins[item->begin]++;
+            ends[item->end]++;
         }
         hri_pack_join_all(&b, 1);
         CHECK(b.live_count < x.p.count);
@@ -255,7 +262,66 @@ TEST(pack, blocks_that_come_apart_give_back_what_they_wasted) {
         for (uint32_t s = 0; s < 60; s++) {
             CHECK(slack[s] == 3000);
         }
+        for (uint32_t i = 0; i < x.p.count; i++) {
+            begins[x.items[i].begin]--;
+            ends[x.items[i].end]--;
+        }
+        for (uint32_t t = 0; t <= 60; t++) {
+            CHECK(begins[t] == 0 && ends[t] == 0);
+        }
     }
+}
+
+/* A rectangle cut to five around one another, and each of them again. */
+static void cut_wheels(cutter *c, int64_t a, int64_t b, uint64_t bytes, int depth) {
+    if (depth == 0 || b - a < 4 || bytes < 4) {
+        c->out[c->count++] = (hri_pack_buffer){a, b, bytes};
+        return;
+    }
+    const int64_t third = (b - a) / 3;
+    const int64_t x1 = a + 1 + (int64_t)(test_random(&c->random) % (uint64_t)third);
+    const int64_t x2 = b - 1 - (int64_t)(test_random(&c->random) % (uint64_t)third);
+    const uint64_t y1 = 1 + test_random(&c->random) % (bytes / 3);
+    const uint64_t y2 = bytes - 1 - test_random(&c->random) % (bytes / 3);
+    cut_wheels(c, a, x2, y1, depth - 1);
+    cut_wheels(c, x2, b, y2, depth - 1);
+    cut_wheels(c, x1, b, bytes - y2, depth - 1);
+    cut_wheels(c, a, x1, bytes - y1, depth - 1);
+    cut_wheels(c, x1, x2, y2 - y1, depth - 1);
+}
+
+/* What their lives say is enough: the sizes no longer add up. */
+TEST(pack, wheels_of_buffers_that_were_made_smaller_are_found) {
+    for (uint64_t i = 0; i < 4; i++) {
+        static hri_pack_buffer b[128];
+        static uint64_t offsets[128];
+        cutter c = {b, 0, i + 1};
+        cut_wheels(&c, 0, 1000000, 100000000, 3);
+        for (size_t k = 0; k < c.count; k++) {
+            b[k].bytes -= test_random(&c.random) % (b[k].bytes / 20 + 1);
+        }
+        const hri_pack_options options = {
+            .capacity = 100000000, .effort = 2000, .search_bytes = 1 << 20};
+        const hri_pack_result r = pack(b, c.count, &options, offsets);
+        CHECK_LE(r.height, 100000000);
+    }
+}
+
+/* Two of one size with a gap between them, under one that lives all the time: the first lives on through the gap. */
+TEST(pack, lives_that_were_cut_short_are_stretched) {
+    hri_pack_block blocks[3] = {{.begin = 0, .end = 2, .size = 10},
+                                {.begin = 3, .end = 5, .size = 10},
+                                {.begin = 0, .end = 5, .size = 7}};
+    uint32_t begins[6] = {2, 0, 0, 1, 0, 0}, ends[6] = {0, 0, 1, 0, 0, 2};
+    uint64_t slack[5] = {1, 1, 11, 1, 1};
+    const hri_pack_problem p = {.count = 3, .sections = 5};
+    hri_pack_builder b = {
+        .p = &p, .blocks = blocks, .slack = slack, .begins = begins, .ends = ends};
+    hri_pack_stretch(&b);
+    CHECK_EQ(blocks[0].end, 3);
+    CHECK(blocks[1].begin == 3 && blocks[2].end == 5);
+    CHECK(ends[2] == 0 && ends[3] == 1);
+    CHECK_EQ(slack[2], 1);
 }
 
 #ifdef HEADROOM_FAULTS
