@@ -38,6 +38,12 @@ static double fastest(const hri_problem *p, uint32_t n) {
     return alone - saved;
 }
 
+/* The least that it takes to run op n again. */
+static double fastest_again(const hri_problem *p, uint32_t n) {
+    const double least = fastest(p, n) - hri_problem_beside_share(p, n) * fastest_alone(&p->ops[n]);
+    return least > 0 ? least : 0;
+}
+
 static double compute_time(const hri_problem *p) {
     double time = 0;
     for (uint32_t n = 0; n < p->op_count; n++) {
@@ -136,7 +142,7 @@ hr_status hri_bound_time(const hri_problem *p, uint64_t budget_bytes, double tim
         for (uint32_t n = 0; n < b; n++) {
             const double bytes = before[n] ? needed_bytes(p, n, after) : 0;
             if (bytes > 0) {
-                things[count++] = (thing){fastest(p, n), bytes, n};
+                things[count++] = (thing){fastest_again(p, n), bytes, n};
             }
         }
         for (size_t i = 0; i < count && p->copies_block && copy_ns > 0; i++) {

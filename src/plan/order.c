@@ -6,8 +6,9 @@
 #include "base/alloc.h"
 
 enum {
-    WINDOW = 12, /* ready ops looked at by the FREEING rule */
-    TINY = 8192  /* bytes; hundreds of them are no more than one page of a device */
+    WINDOW = 12,   /* ready ops looked at by the FREEING rule */
+    TINY = 8192,   /* bytes; hundreds of them are no more than one page of a device */
+    SUM_PART = 256 /* what is no more than this part of what it is made of is a sum of it */
 };
 
 typedef struct lister {
@@ -20,6 +21,8 @@ typedef struct lister {
     /* NET alone: when each op's inputs have arrived, and the times so far. */
     double *arrives, clock, wire;
     uint32_t *late, late_count; /* ops that can run as soon as that is over */
+    /* BESIDE alone: by op, the op that it waits for, + 1; 0: none. */
+    uint32_t *held;
 } lister;
 
 static int lies_fixed(const hri_problem *p, uint32_t v) {
@@ -180,6 +183,111 @@ static void delay(const hri_problem *p, uint32_t *order, uint32_t *room) {
     }
 }
 
+/* ---- gradients that write again what their op made ---- */
+
+/* Marks what op g needs among the ops from `first` on.  stack has room for all ops. */
+static void mark_needed(const hri_problem *p, uint32_t g, uint32_t first, uint8_t *needed,
+                        uint32_t *stack) {
+    uint32_t count = 0;
+    stack[count++] = g;
+    while (count) {
+        const hri_problem_op *op = &p->ops[stack[--count]];
+        for (uint32_t i = 0; i < op->in_count; i++) {
+            const uint32_t n = p->values[op->in[i]].producer;
+            if (n != HRI_PROBLEM_NONE && n >= first && !needed[n]) {
+                needed[n] = 1;
+                stack[count++] = n;
+            }
+        }
+    }
+}
+
+/* Backward ops that read what op g can write again wait for it, unless it needs them. */
+static void hold_for(lister *l, uint32_t g, uint32_t *stack) {
+    const hri_problem *p = l->p;
+    const uint32_t f = hri_problem_beside(p, g);
+    if (f == HRI_PROBLEM_NONE) {
+        return;
+    }
+    const hri_problem_value *value = &p->values[p->ops[f].out[0].value];
+    const uint32_t *uses = p->uses + value->use_first;
+    uint32_t i = 0;
+    while (i < value->use_count && p->ops[uses[i]].phase != HRI_PROBLEM_BACKWARD) {
+        i++;
+    }
+    if (i == value->use_count || uses[i] > g) {
+        return; /* they come after it anyway */
+    }
+    memset(l->done + uses[i], 0, g - uses[i] + 1);
+    mark_needed(p, g, uses[i], l->done, stack);
+    for (; i < value->use_count; i++) {
+        if (uses[i] < g && !l->done[uses[i]]) {
+            l->held[uses[i]] = g + 1;
+        }
+    }
+}
+
+static int is_held(const lister *l, uint32_t n) {
+    return l->held[n] && !l->done[l->held[n] - 1];
+}
+
+/* The first in list order that can run and is not held; when all are, the first. */
+static uint32_t next_unheld(const lister *l, uint32_t front) {
+    uint32_t held = HRI_PROBLEM_NONE;
+    for (uint32_t n = front; n < l->p->op_count; n++) {
+        if (l->done[n] || l->waits[n]) {
+            continue;
+        }
+        if (!is_held(l, n)) {
+            return n;
+        }
+        held = held == HRI_PROBLEM_NONE ? n : held;
+    }
+    return held;
+}
+
+/* Sums of what op n made stay next to it: both are one launch. */
+static void run_sums(lister *l, uint32_t n) {
+    const hri_problem *p = l->p;
+    for (uint32_t k = 0; k < p->ops[n].out_count && p->ops[n].beside; k++) {
+        const hri_problem_value *value = &p->values[p->ops[n].out[k].value];
+        for (uint32_t i = 0; i < value->use_count; i++) {
+            const uint32_t m = p->uses[value->use_first + i];
+            uint64_t made = 0;
+            for (uint32_t j = 0; j < p->ops[m].out_count; j++) {
+                made += p->values[p->ops[m].out[j].value].bytes;
+            }
+            if (!l->done[m] && !l->waits[m] && p->ops[m].in_count == 1 &&
+                made <= value->bytes / SUM_PART) {
+                run(l, m);
+            }
+        }
+    }
+}
+
+static hr_status order_unheld(lister *l, uint32_t *stack) {
+    const hri_problem *p = l->p;
+    l->held = hri_calloc((size_t)p->op_count + 1, sizeof *l->held);
+    if (!l->held) {
+        return HR_E_NOMEM_HOST;
+    }
+    for (uint32_t n = 0; n < p->op_count; n++) {
+        hold_for(l, n, stack);
+    }
+    memset(l->done, 0, p->op_count);
+    for (uint32_t front = 0; l->count < p->op_count;) {
+        while (l->done[front]) {
+            front++;
+        }
+        const uint32_t n = next_unheld(l, front), from = l->count;
+        run(l, n);
+        run_sums(l, n);
+        run_free_ones(l, from);
+    }
+    hri_free(l->held);
+    return HR_OK;
+}
+
 /* ---- beside the wire ---- */
 
 /* Runs an op; of what is exchanged it knows when the readers may run. */
@@ -314,8 +422,10 @@ hr_status hri_order_lift(const hri_problem *p, uint32_t *order) {
     return HR_OK;
 }
 
-uint32_t hri_order_rules(const hri_problem *p) {
-    return hri_problem_has_net(p) ? HRI_ORDER_COUNT : HRI_ORDER_NET;
+int hri_order_serves(const hri_problem *p, hri_order_rule rule) {
+    return rule == HRI_ORDER_NET      ? hri_problem_has_net(p)
+           : rule == HRI_ORDER_BESIDE ? hri_problem_has_beside(p)
+                                      : 1;
 }
 
 hr_status hri_order_make(const hri_problem *p, hri_order_rule rule, uint32_t *order) {
@@ -339,6 +449,9 @@ hr_status hri_order_make(const hri_problem *p, hri_order_rule rule, uint32_t *or
             count_waits(&l);
             order_beside(&l);
         }
+    } else if (status == HR_OK && rule == HRI_ORDER_BESIDE) {
+        count_waits(&l);
+        status = order_unheld(&l, scratch);
     } else if (status == HR_OK) {
         count_waits(&l);
         for (uint32_t front = 0; l.count < p->op_count;) {

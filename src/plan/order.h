@@ -13,12 +13,13 @@ typedef enum hri_order_rule {
     HRI_ORDER_EARLY,     /* as listed, but updates as soon as they can run */
     HRI_ORDER_FREEING,   /* of the ops near the front of the list, the one that frees most */
     HRI_ORDER_LATE, /* as EARLY, and every op that only lengthens lives waits for its first reader */
+    HRI_ORDER_BESIDE, /* as EARLY, but who reads what a gradient can write again waits for that gradient */
     HRI_ORDER_NET, /* as EARLY, but gradients travel as soon as they are made, and are read when they have arrived */
     HRI_ORDER_COUNT
 } hri_order_rule;
 
-/* How many of the rules there are for this problem: the last is for those that exchange bytes with other ranks. */
-uint32_t hri_order_rules(const hri_problem *p);
+/* Is the rule one for this problem?  The last two are for some only. */
+int hri_order_serves(const hri_problem *p, hri_order_rule rule);
 /* order is (op_count): position -> op. */
 HR_MUST_CHECK hr_status hri_order_make(const hri_problem *p, hri_order_rule rule, uint32_t *order);
 /* Tiny copies of what lies there anyway (biases in a smaller type) come first, so that they are one launch. */

@@ -117,7 +117,7 @@ static void make_steps(placer *x, const uint32_t *by_root) {
         const uint8_t variant = s->variant[entry->op];
         const uint64_t workspace = hri_problem_room(s->p, op->variants[variant].workspace_bytes);
         plan->steps[e] =
-            (hri_plan_step){entry->kind, entry->again, variant, entry->op, plan->operand_count};
+            (hri_plan_step){entry->kind, entry->again > 0, variant, entry->op, plan->operand_count};
         for (uint32_t i = 0; i < op->in_count + op->out_count; i++) {
             plan->operands[plan->operand_count++] = root_buffer(x, by_root, t[i].instance);
         }

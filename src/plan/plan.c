@@ -50,6 +50,23 @@ hri_plan *hri_plan_copy(const hri_plan *plan) {
     return new;
 }
 
+/* Of a step that runs an op: neighbours that go together save some. */
+static double run_ns(const hri_problem *p, const hri_plan *plan, uint32_t i) {
+    const hri_plan_step *s = &plan->steps[i];
+    const hri_plan_step *before = i && s[-1].kind == HRI_STEP_RUN ? s - 1 : NULL;
+    const hri_plan_step *next =
+        i + 1 < plan->step_count && s[1].kind == HRI_STEP_RUN ? s + 1 : NULL;
+    const uint32_t maker = hri_problem_joined(p, s->op);
+    double time = p->ops[s->op].variants[s->variant].time_ns;
+    if (s->again && next && hri_problem_beside(p, next->op) == s->op) {
+        time *= 1 - hri_problem_beside_share(p, s->op);
+    }
+    return maker != HRI_PROBLEM_NONE && before && before->op == maker
+               ? time - hri_problem_joined_ns(p, s->op, time,
+                                              p->ops[maker].variants[before->variant].time_ns)
+               : time;
+}
+
 double hri_plan_times(const hri_problem *p, const hri_plan *plan, double *begin, double *end) {
     double compute = 0, wire = 0, queues[HRI_PROBLEM_QUEUES_MAX] = {0};
     for (uint32_t i = 0; i < plan->step_count; i++) {
@@ -59,13 +76,7 @@ double hri_plan_times(const hri_problem *p, const hri_plan *plan, double *begin,
             begin[i] = wire > compute ? wire : compute;
             end[i] = wire = begin[i] + p->ops[s->op].variants[s->variant].time_ns;
         } else if (s->kind == HRI_STEP_RUN) {
-            compute += p->ops[s->op].variants[s->variant].time_ns;
-            const uint32_t maker = hri_problem_joined(p, s->op);
-            if (i && maker != HRI_PROBLEM_NONE && s[-1].kind == HRI_STEP_RUN && s[-1].op == maker) {
-                compute -=
-                    hri_problem_joined_ns(p, s->op, p->ops[s->op].variants[s->variant].time_ns,
-                                          p->ops[maker].variants[s[-1].variant].time_ns);
-            }
+            compute += run_ns(p, plan, i);
             end[i] = compute;
         } else if (s->kind == HRI_STEP_WAIT) {
             compute = end[s->op] > compute ? end[s->op] : compute;

@@ -175,7 +175,10 @@ static hr_status try_starts(maker *m, int few, uint64_t effort) {
         if (start == START_MEMO && !memo) {
             continue;
         }
-        for (uint32_t rule = 1; rule < hri_order_rules(m->p) && status == HR_OK; rule++) {
+        for (uint32_t rule = 1; rule < HRI_ORDER_COUNT && status == HR_OK; rule++) {
+            if (!hri_order_serves(m->p, rule)) {
+                continue;
+            }
             if (m->found && (start >= START_ABOVE || m->kept[0].time <= good || m->o.any)) {
                 return HR_OK;
             }
@@ -220,7 +223,10 @@ static hr_status unbounded(maker *m) {
     hr_status status = HR_OK;
     double best = 0;
     m->s.limit = m->s.overlap ? m->limit : m->s.limit;
-    for (uint32_t rule = 0; rule < hri_order_rules(m->p) && status == HR_OK; rule++) {
+    for (uint32_t rule = 0; rule < HRI_ORDER_COUNT && status == HR_OK; rule++) {
+        if (!hri_order_serves(m->p, rule)) {
+            continue;
+        }
         status = make_order(m, rule);
         if (status != HR_OK || (m->o.keep_order && rule)) {
             break;

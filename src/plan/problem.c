@@ -320,8 +320,9 @@ static hr_status check_shares(const hri_problem *p, uint32_t n, hri_prose *why) 
 }
 
 /* What stands beside op n may run again, and op n does not read the first value that it makes. */
-static hr_status check_beside(const hri_problem *p, uint32_t n, hri_prose *why) {
-    const hri_problem_op *op = &p->ops[n];
+static hr_status check_beside(hri_problem *p, uint32_t n, hri_prose *why) {
+    hri_problem_op *op = &p->ops[n];
+    op->beside_of = 0;
     if (!op->beside) {
         return HR_OK;
     }
@@ -329,7 +330,8 @@ static hr_status check_beside(const hri_problem *p, uint32_t n, hri_prose *why) 
         return hri_prose_set(why, HR_E_INVALID, "op %u (%s): beside_op is not an op before it", n,
                              op->name);
     }
-    const hri_problem_op *f = &p->ops[op->beside - 1];
+    hri_problem_op *f = &p->ops[op->beside - 1];
+    f->beside_of = n + 1;
     int good = !op->net && !f->once && !f->net && f->out_count > 0;
     for (uint32_t i = 0; i < op->in_count && good; i++) {
         good = op->in[i] != f->out[0].value;

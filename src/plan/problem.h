@@ -110,6 +110,9 @@ typedef struct hri_problem_op {
     const uint32_t *in;
     const hri_problem_output *out;
     const hri_problem_variant *variants; /* one at least */
+
+    uint32_t
+        beside_of; /* set by finish: the op that has it beside itself, + 1 (of several, the last); 0: none */
 } hri_problem_op;
 
 /* A memory beside the arena, where values wait: the host's, a file, another device's.  A queue does its copies one after
@@ -197,7 +200,12 @@ static inline double hri_problem_joined_ns(const hri_problem *p, uint32_t n, dou
 /* The op that op n does as well where that has to run again, for its first output, and stands right before it: a
  * gradient that reads what its op read can write again what that made.  NONE: there is none. */
 static inline uint32_t hri_problem_beside(const hri_problem *p, uint32_t n) {
-    return p->ops[n].beside ? p->ops[n].beside - 1 : (uint32_t)HRI_PROBLEM_NONE;
+    const uint32_t f = p->ops[n].beside;
+    return f && p->ops[f - 1].beside_of == n + 1 ? f - 1 : (uint32_t)HRI_PROBLEM_NONE;
+}
+/* The share of its time that op n saves where it runs again beside another; 0: it never does. */
+static inline double hri_problem_beside_share(const hri_problem *p, uint32_t n) {
+    return p->ops[n].beside_of ? p->ops[p->ops[n].beside_of - 1].beside_share : 0;
 }
 /* 1 when some op has another beside it. */
 int hri_problem_has_beside(const hri_problem *p);

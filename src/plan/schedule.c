@@ -1,8 +1,8 @@
 /* From a choice to its steps, its time and its bytes: see schedule.h.
  *
  * Two passes.  `generate` walks the base order and decides which ops run: it knows only whether a value is at hand.
- * `measure` walks the entries and finds when each instance dies, which outputs lie over inputs, and how many bytes are
- * alive at each entry.  Nothing is allocated once the arrays have grown to their size. */
+ * hri_schedule_measure walks the entries and finds when each instance dies, which outputs lie over inputs, and how many bytes
+ * are alive at each entry.  Nothing is allocated once the arrays have grown to their size. */
 #include "plan/schedule.h"
 
 #include <math.h>
@@ -226,7 +226,7 @@ static hr_status emit(hri_schedule *s, uint32_t n, uint8_t again) {
     const double time = hri_schedule_run_time(s, n, again);
     s->time_ns += beside ? 0 : time;
     s->again_ns += again ? time : 0;
-    s->again_count += again;
+    s->again_count += again > 0;
     return beside ? emit_end(s) : HR_OK;
 }
 
@@ -349,6 +349,22 @@ static void sort_burst(hri_schedule *s) {
 }
 
 /* Runs the burst; what it makes is at hand until the op has run, or is kept from now on. */
+/* What op has just made again is at hand, for good or for this burst. */
+static void note_made(hri_schedule *s, const hri_problem_op *op) {
+    struct hri_schedule_scratch *x = s->scratch;
+    for (uint32_t k = 0; k < op->out_count; k++) {
+        const uint32_t v = op->out[k].value;
+        if (x->at_hand[v]) {
+            continue; /* it was kept; the new one takes its part */
+        }
+        x->made[v] = (uint8_t)(x->made[v] < 254 ? x->made[v] + 1 : 254);
+        x->at_hand[v] = 1;
+        if (x->made[v] < s->gaps[hri_gap_of(s->p, v, x->gap[v])]) {
+            x->temporary[x->temporary_count++] = v;
+        }
+    }
+}
+
 static hr_status run_burst(hri_schedule *s) {
     struct hri_schedule_scratch *x = s->scratch;
     x->temporary_count = 0;
@@ -358,19 +374,36 @@ static hr_status run_burst(hri_schedule *s) {
         if (status != HR_OK) {
             return status;
         }
-        for (uint32_t k = 0; k < op->out_count; k++) {
-            const uint32_t v = op->out[k].value;
-            if (x->at_hand[v]) {
-                continue; /* it was kept; the new one takes its part */
-            }
-            x->made[v] = (uint8_t)(x->made[v] < 254 ? x->made[v] + 1 : 254);
-            x->at_hand[v] = 1;
-            if (x->made[v] < s->gaps[hri_gap_of(s->p, v, x->gap[v])]) {
-                x->temporary[x->temporary_count++] = v;
-            }
-        }
+        note_made(s, op);
     }
     return HR_OK;
+}
+
+/* The op beside op n, if what it makes first is missing, is read later on and would be kept, and all that it reads is at hand;
+ * NONE: there is none. */
+static uint32_t find_beside(const hri_schedule *s, uint32_t n) {
+    const struct hri_schedule_scratch *x = s->scratch;
+    const uint32_t f = hri_problem_beside(s->p, n);
+    if (f == HRI_PROBLEM_NONE) {
+        return f;
+    }
+    const hri_problem_op *op = &s->p->ops[f];
+    const uint32_t v = op->out[0].value;
+    int good = look(s, v) == 0 && x->gap[v] < s->p->values[v].use_count &&
+               x->made[v] + 1 >= s->gaps[hri_gap_of(s->p, v, x->gap[v])];
+    for (uint32_t i = 0; i < op->in_count && good; i++) {
+        good = look(s, op->in[i]) == 1;
+    }
+    return good ? f : (uint32_t)HRI_PROBLEM_NONE;
+}
+
+static hr_status run_beside(hri_schedule *s, uint32_t n) {
+    const uint32_t f = find_beside(s, n);
+    const hr_status status = f == HRI_PROBLEM_NONE ? HR_OK : emit(s, f, HRI_AGAIN_BESIDE);
+    if (status == HR_OK && f != HRI_PROBLEM_NONE) {
+        note_made(s, &s->p->ops[f]);
+    }
+    return status;
 }
 
 /* The base op has run: its inputs enter their next gap, its outputs their first. */
@@ -451,6 +484,9 @@ static hr_status generate(hri_schedule *s) {
             status = run_burst(s);
         }
         if (status == HR_OK) {
+            status = run_beside(s, s->order[t]);
+        }
+        if (status == HR_OK) {
             status = emit(s, s->order[t], 0);
         }
         if (status == HR_OK && s->time_ns >= s->stop_ns) {
@@ -463,157 +499,11 @@ static hr_status generate(hri_schedule *s) {
     return status;
 }
 
-/* ---- measure ---- */
-
-/* Inputs of entry e that die there and may be overwritten by output k: the one that was made last.  Who adds to what was just made then
- * need not store that, where both are one launch. */
-static uint32_t find_place(const hri_schedule *s, uint32_t e, const hri_problem_op *op,
-                           uint32_t k) {
-    const hri_touch *in = s->touches + s->entries[e].first;
-    const uint64_t mask = op->out[k].overwrite;
-    uint32_t latest = HRI_PROBLEM_NONE;
-    for (uint32_t i = 0; mask >> i && i < op->in_count; i++) {
-        const uint32_t x = in[i].instance;
-        const uint32_t v = s->instances[x].value;
-        if (!(mask >> i & 1) || s->instances[x].last != e || s->scratch->taken[x] == e ||
-            s->fixed[v]) {
-            continue;
-        }
-        int other = 0; /* the same value in a place that must stay readable */
-        for (uint32_t j = 0; j < op->in_count; j++) {
-            other |= in[j].instance == x && (j >= HRI_PROBLEM_OVERWRITE_MAX || !(mask >> j & 1));
-        }
-        if (!other &&
-            (latest == HRI_PROBLEM_NONE || s->instances[x].birth > s->instances[latest].birth)) {
-            latest = x;
-        }
-    }
-    return latest;
-}
-
-static hr_status grow_live(hri_schedule *s) {
-    struct hri_schedule_scratch *x = s->scratch;
-    uint64_t *live = hri_realloc(s->live, ((size_t)s->entry_space + 1) * sizeof *live);
-    if (!live) {
-        return HR_E_NOMEM_HOST;
-    }
-    s->live = live;
-    if (x->taken_space < s->instance_space) {
-        uint32_t *taken = hri_realloc(x->taken, (size_t)s->instance_space * sizeof *taken);
-        if (!taken) {
-            return HR_E_NOMEM_HOST;
-        }
-        x->taken = taken;
-        x->taken_space = s->instance_space;
-    }
-    return HR_OK;
-}
-
-static uint64_t workspace_of(const hri_schedule *s, uint32_t op) {
-    return hri_problem_room(s->p, s->p->ops[op].variants[s->variant[op]].workspace_bytes);
-}
-
-static uint64_t measure_entry(hri_schedule *s, uint32_t e, uint64_t before, uint64_t *after) {
-    const hri_entry *entry = &s->entries[e];
-    hri_touch *t = s->touches + entry->first;
-    if (hri_entry_ends_net(s, e)) {
-        const uint64_t work = workspace_of(s, entry->op);
-        *after = before - work;
-        for (uint32_t i = 0; i < hri_entry_ins(s, e); i++) {
-            const uint32_t x = t[i].instance;
-            if (s->instances[x].last == e && s->scratch->taken[x] != e &&
-                !s->fixed[s->instances[x].value]) {
-                s->scratch->taken[x] = e; /* counted once */
-                *after -= s->p->values[s->instances[x].value].room_bytes;
-            }
-        }
-        return before;
-    }
-    if (!hri_entry_runs(s, e)) {
-        const uint64_t size = s->p->values[entry->op].room_bytes;
-        *after = before + (entry->kind == HRI_STEP_IN ? size : 0);
-        const uint64_t most = *after;
-        *after -= s->instances[t[0].instance].last == e ? size : 0;
-        return most;
-    }
-    const hri_problem_op *op = &s->p->ops[entry->op];
-    uint64_t now = before, freed = 0;
-    for (uint32_t k = 0; k < op->out_count; k++) {
-        hri_instance *made = &s->instances[t[op->in_count + k].instance];
-        if (s->fixed[made->value]) {
-            continue;
-        }
-        const uint32_t place = s->in_place && op->out[k].overwrite && !op->out[k].updates
-                                   ? find_place(s, e, op, k)
-                                   : HRI_PROBLEM_NONE;
-        const uint64_t bytes = s->p->values[made->value].room_bytes;
-        if (place != HRI_PROBLEM_NONE) {
-            made->place = s->instances[place].place;
-            s->scratch->taken[place] = e;
-        } else {
-            now += bytes;
-        }
-        freed += made->last == e ? bytes : 0;
-    }
-    for (uint32_t i = 0; i < op->in_count; i++) {
-        const uint32_t x = t[i].instance;
-        if (s->instances[x].last == e && s->scratch->taken[x] != e &&
-            !s->fixed[s->instances[x].value]) {
-            s->scratch->taken[x] = e; /* counted once, though read twice */
-            freed += s->p->values[s->instances[x].value].room_bytes;
-        }
-    }
-    const uint64_t work = workspace_of(s, entry->op);
-    *after = now - freed + (entry->kind == HRI_STEP_NET ? work : 0);
-    return now + work;
-}
-
-static hr_status measure(hri_schedule *s) {
-    const hri_problem *p = s->p;
-    const hr_status status = grow_live(s);
-    if (status != HR_OK) {
-        return status;
-    }
-    uint64_t live = 0, after = 0, unread = 0;
-    memset(s->scratch->taken, 0xff, s->instance_count * sizeof *s->scratch->taken);
-    for (uint32_t v = 0; v < p->value_count; v++) {
-        const hri_problem_value *value = &p->values[v];
-        if (value->result) {
-            s->instances[s->scratch->current[v]].last = s->entry_count; /* beyond the last entry */
-        }
-        live += value->role == HRI_ROLE_INPUT ? value->room_bytes : 0;
-        unread += value->role == HRI_ROLE_INPUT && !value->use_count && !value->result
-                      ? value->room_bytes
-                      : 0;
-    }
-    s->peak_bytes = s->over = 0;
-    s->peak_entry = 0;
-    for (uint32_t e = 0; e < s->entry_count; e++) {
-        s->live[e] = measure_entry(s, e, live, &after);
-        live = after;
-        live -= e == 0 ? unread : 0;
-        if (s->live[e] > s->peak_bytes) {
-            s->peak_bytes = s->live[e];
-            s->peak_entry = e;
-        }
-        s->over += s->live[e] > s->limit ? s->live[e] - s->limit : 0;
-    }
-    return HR_OK;
-}
-
-hr_status hri_schedule_reorder(hri_schedule *s) {
-    const hr_status status = hri_schedule_put_in_order(s);
-    for (uint32_t i = 0; i < s->instance_count; i++) {
-        s->instances[i].place = i;
-    }
-    return status == HR_OK ? measure(s) : status;
-}
-
 /* The schedule with exchanges waited for where they are started, and then as they move; *most: the bytes of the former. */
 static hr_status run_once(hri_schedule *s, uint64_t *most) {
     hr_status status = generate(s);
     if (status == HR_OK && s->net_count && !s->at_once) {
-        status = measure(s);
+        status = hri_schedule_measure(s);
         *most = s->peak_bytes;
         for (uint32_t i = 0; i < s->instance_count; i++) {
             s->instances[i].place = i;
@@ -623,7 +513,7 @@ static hr_status run_once(hri_schedule *s, uint64_t *most) {
     if (status == HR_OK && (s->copy_count || s->net_count)) {
         status = hri_schedule_time_copies(s);
     }
-    return status == HR_OK ? measure(s) : status;
+    return status == HR_OK ? hri_schedule_measure(s) : status;
 }
 
 hr_status hri_schedule_run(hri_schedule *s) {

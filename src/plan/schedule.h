@@ -12,6 +12,9 @@
  *
  * When a value dies is not decided but read off: after its last reader.  So keeping what nobody needs costs nothing.
  *
+ * Where an op is about to run that has another beside it, what that makes is missing and needed later, and all is at hand that
+ * it reads, it runs again there: that is cheaper than later.
+ *
  * AWAY in place of a number: the value is copied to the other memory at the start of the gap, and back in time for
  * the next need.  Copies take the queues of plan.h; where they are started and waited for follows from the times.
  *
@@ -29,12 +32,15 @@ enum { HRI_GAP_AWAY = 255, HRI_GAP_MOST = 100 };
  * may still drop them. */
 enum { HRI_SMALL = 16384 };
 
+/* Of an entry: the op runs again; and right before the op that it is beside of (problem.h), in one launch with that. */
+enum { HRI_AGAIN = 1, HRI_AGAIN_BESIDE };
+
 /* One thing done, before buffers have addresses.  OUT, IN and WAIT for them: `op` is the value; `pair` is, of an IN, the
  * entry of the OUT before it, and of a WAIT that of the copy or the exchange.  A WAIT for an exchange has its op, and touches
  * all that it works on. */
 typedef struct hri_entry {
-    uint8_t kind, again;
-    uint8_t memory; /* of a copy: which */
+    uint8_t kind, again; /* 0 or one of the above */
+    uint8_t memory;      /* of a copy: which */
     uint32_t op;
     uint32_t pair;
     uint32_t first; /* into touches: inputs, then outputs (made instances) */
@@ -131,9 +137,18 @@ static inline double hri_schedule_joined_ns(const hri_schedule *s, uint32_t n) {
                                      : hri_problem_joined_ns(s->p, n, hri_schedule_op_time(s, n),
                                                              hri_schedule_op_time(s, maker));
 }
+/* What op n saves when it runs again beside another: that cannot make its first input itself then. */
+static inline double hri_schedule_beside_ns(const hri_schedule *s, uint32_t n) {
+    const uint32_t of = s->p->ops[n].beside_of;
+    const double saved = hri_problem_beside_share(s->p, n) * hri_schedule_op_time(s, n);
+    const double lost = of ? hri_schedule_joined_ns(s, of - 1) : 0;
+    return saved > lost ? saved - lost : 0;
+}
 /* Of an entry that runs op n.  Until they are placed, ops that may go together do so, the first time they run. */
 static inline double hri_schedule_run_time(const hri_schedule *s, uint32_t n, int again) {
-    return hri_schedule_op_time(s, n) - (again ? 0 : hri_schedule_joined_ns(s, n));
+    return hri_schedule_op_time(s, n) - (again == HRI_AGAIN_BESIDE ? hri_schedule_beside_ns(s, n)
+                                         : again                   ? 0
+                                                                   : hri_schedule_joined_ns(s, n));
 }
 /* Does the entry run an op, at once or beside others? */
 static inline int hri_entry_runs(const hri_schedule *s, uint32_t e) {

@@ -29,6 +29,8 @@ struct hri_schedule_scratch {
     uint32_t burst_count, stack_count, temporary_count, burst_number;
 };
 
+/* Bytes at each entry, and the peak. */
+HR_MUST_CHECK hr_status hri_schedule_measure(hri_schedule *s);
 /* Moves waits, copies and exchanges to where they cost least, and predicts the time with what waiting is left.  With
  * exchanges, s->live is that of the entries as they stand. */
 HR_MUST_CHECK hr_status hri_schedule_time_copies(hri_schedule *s);

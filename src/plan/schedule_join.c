@@ -43,6 +43,14 @@ static uint64_t held_bytes(const hri_schedule *s, uint32_t e) {
     return held > made ? held - made : 0;
 }
 
+/* Does what stands right before f go with it, and save more than e would? */
+static int is_taken(const hri_schedule *s, uint32_t f) {
+    const hri_entry *before = &s->entries[f - 1];
+    return before->again == HRI_AGAIN_BESIDE &&
+           hri_problem_beside(s->p, s->entries[f].op) == before->op &&
+           hri_schedule_beside_ns(s, before->op) > 0;
+}
+
 /* May the entry wait until right before f?  It may not read what is updated meanwhile. */
 static int may_wait(const hri_schedule *s, uint32_t e, uint32_t f, uint64_t held) {
     const hri_problem_op *op = &s->p->ops[s->entries[e].op];
@@ -76,7 +84,8 @@ hr_status hri_schedule_join(hri_schedule *s, uint32_t *moved) {
         const uint32_t f =
             s->entries[e].kind == HRI_STEP_RUN ? find_reader(s, e) : HRI_PROBLEM_NONE;
         const uint64_t held = f != HRI_PROBLEM_NONE && f > e + 1 ? held_bytes(s, e) : 0;
-        if (f == HRI_PROBLEM_NONE || f == e + 1 || !may_wait(s, e, f, held)) {
+        if (f == HRI_PROBLEM_NONE || f == e + 1 || s->entries[e].again == HRI_AGAIN_BESIDE ||
+            is_taken(s, f) || !may_wait(s, e, f, held)) {
             continue;
         }
         x->keys[e] = 2 * (uint64_t)f;
@@ -88,18 +97,29 @@ hr_status hri_schedule_join(hri_schedule *s, uint32_t *moved) {
     return *moved ? hri_schedule_reorder(s) : HR_OK;
 }
 
+/* Of entry e, which runs an op, where it stands. */
+static double time_there(const hri_schedule *s, uint32_t e) {
+    const hri_entry *x = &s->entries[e];
+    const hri_entry *before = e && x[-1].kind == HRI_STEP_RUN ? x - 1 : NULL;
+    const hri_entry *next = e + 1 < s->entry_count && x[1].kind == HRI_STEP_RUN ? x + 1 : NULL;
+    const uint32_t maker = hri_problem_joined(s->p, x->op);
+    double time = hri_schedule_op_time(s, x->op);
+    if (x->again && next && hri_problem_beside(s->p, next->op) == x->op) {
+        time *= 1 - hri_problem_beside_share(s->p, x->op);
+    }
+    return maker != HRI_PROBLEM_NONE && before && before->op == maker
+               ? time - hri_problem_joined_ns(s->p, x->op, time, hri_schedule_op_time(s, maker))
+               : time;
+}
+
 double hri_schedule_joined_time(const hri_schedule *s) {
     double time = s->time_ns;
     for (uint32_t e = 0; e < s->entry_count; e++) {
         const hri_entry *x = &s->entries[e];
-        const uint32_t maker =
-            x->kind == HRI_STEP_RUN ? hri_problem_joined(s->p, x->op) : HRI_PROBLEM_NONE;
-        if (maker == HRI_PROBLEM_NONE) {
-            continue;
-        }
-        const hri_entry *before = e ? x - 1 : NULL;
-        const int near = before && before->kind == HRI_STEP_RUN && before->op == maker;
-        time += near == !x->again ? 0 : hri_schedule_joined_ns(s, x->op) * (near ? -1 : 1);
+        const double more = x->kind == HRI_STEP_RUN
+                                ? time_there(s, e) - hri_schedule_run_time(s, x->op, x->again)
+                                : 0;
+        time += more;
     }
     return time;
 }

@@ -27,11 +27,13 @@ hr_status hri_searcher_open(hri_searcher *x, hri_schedule *s, uint64_t effort) {
                         .no_drop = s->no_drops};
     x->stamp = hri_calloc((size_t)s->p->op_count + 1, sizeof *x->stamp);
     x->stack = hri_calloc((size_t)s->p->op_count + 1, sizeof *x->stack);
+    x->runs_at = hri_calloc((size_t)s->p->op_count + 1, sizeof *x->runs_at);
     x->newest = hri_calloc((size_t)s->p->value_count + 1, sizeof *x->newest);
     x->saved = hri_malloc((size_t)s->gap_count + 1);
     x->tabu = hri_calloc((size_t)s->gap_count + s->p->op_count + 1, 1);
     x->saved_variant = hri_malloc((size_t)s->p->op_count + 1);
-    return x->stamp && x->stack && x->newest && x->saved && x->tabu && x->saved_variant
+    return x->stamp && x->stack && x->runs_at && x->newest && x->saved && x->tabu &&
+                   x->saved_variant
                ? HR_OK
                : HR_E_NOMEM_HOST;
 }
@@ -39,7 +41,7 @@ hr_status hri_searcher_open(hri_searcher *x, hri_schedule *s, uint64_t effort) {
 void hri_searcher_close(hri_searcher *x) {
     void *const all[] = {x->moves,         x->previous, x->over,   x->over_count,
                          x->stamp,         x->stack,    x->newest, x->saved,
-                         x->saved_variant, x->tabu,     x->clock};
+                         x->saved_variant, x->tabu,     x->clock,  x->runs_at};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         hri_free(all[i]);
     }
@@ -95,6 +97,9 @@ hr_status hri_size_up(hri_searcher *x) {
         const int is = s->live[e] > s->limit;
         x->over[e + 1] = x->over[e] + (is ? (double)(s->live[e] - s->limit) : 0);
         x->over_count[e + 1] = x->over_count[e] + (uint32_t)is;
+        if (s->entries[e].kind == HRI_STEP_RUN && !s->entries[e].again) {
+            x->runs_at[s->entries[e].op] = e;
+        }
         x->clock[e + 1] =
             x->clock[e] +
             (s->entries[e].kind == HRI_STEP_RUN ? hri_schedule_op_time(s, s->entries[e].op) : 0);
@@ -151,6 +156,22 @@ static double closure_time(hri_searcher *x, uint32_t v, uint32_t entry) {
         }
     }
     return time;
+}
+
+/* The time to make v again before this read at entry e: beside another op where one comes in between and all is there. */
+static double time_again(hri_searcher *x, uint32_t v, const hri_touch *read, uint32_t e) {
+    const hri_schedule *s = x->s;
+    const uint32_t n = s->p->values[v].producer, k = read->gap - hri_gap_of(s->p, v, 0);
+    const uint32_t *at = s->use_at + s->p->values[v].use_first;
+    const hri_problem_op *op = &s->p->ops[n];
+    const uint32_t of = op->beside_of;
+    int good = of && op->out[0].value == v && read->count == 0 && k > 0 &&
+               k < s->p->values[v].use_count && s->position[of - 1] > at[k - 1] &&
+               s->position[of - 1] < at[k];
+    for (uint32_t i = 0; i < op->in_count && good; i++) {
+        good = is_there(x, op->in[i], x->runs_at[of - 1]);
+    }
+    return good ? hri_schedule_run_time(s, n, HRI_AGAIN_BESIDE) : closure_time(x, v, e);
 }
 
 hr_status hri_push_move(hri_searcher *x, hri_move m) {
@@ -215,7 +236,7 @@ static hr_status list_stretch(hri_searcher *x, const hri_touch *read, uint32_t f
         return HR_OK;
     }
     if (hri_schedule_can_drop(s, v) && !x->no_drop) {
-        const double cost = closure_time(x, v, e);
+        const double cost = time_again(x, v, read, e);
         if (cost < INFINITY) {
             status = hri_push_move(x, (hri_move){(cost + 1) / benefit, benefit, cost, read->gap,
                                                  now, (uint8_t)(read->count + 1)});

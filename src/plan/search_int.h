@@ -24,7 +24,8 @@ typedef struct hri_searcher {
     uint32_t over_space;
     uint32_t *stamp, *stack; /* by op */
     uint32_t stamp_number;
-    uint32_t *newest; /* by value */
+    uint32_t *runs_at; /* by op: the entry of its first time */
+    uint32_t *newest;  /* by value */
     uint8_t *saved, *saved_variant;
     uint8_t *tabu; /* by gap */
     double *clock; /* by entry: compute time before it */
