@@ -157,7 +157,8 @@ def ours(e: Exported, feeds: Mapping[str, np.ndarray], batch: int, steps: int = 
             if i == 0:
                 out.gradients, out.kinks = grads, r.kinks()
                 out.states = {n: r.get(n) for n in e.weights if n not in r.trained}
-                out.rate = 0.01 * abs(loss) / max(sum(float(np.square(g, dtype="float64").sum()) for g in grads.values()), 1e-30)
+                size = sum(float(np.square(g, dtype="float64").sum()) for g in grads.values())
+                out.rate = min(0.01 * abs(loss) / max(size, 1e-30), 1.0)
             for n, g in grads.items():
                 weights[n] = weights[n] - np.float32(out.rate) * g
             r.put_weights(weights)

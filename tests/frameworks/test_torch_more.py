@@ -218,7 +218,66 @@ class Sizes(Same):
         self.assertTrue(check(module, e, (x, torch.randn(4, 8))).good())
 
 
+    def test_len_of_the_batch_is_no_number(self) -> None:
+        class Counted(Own):
+            def forward(self, a, b):
+                logits = self.a(a) @ self.a(b).T
+                return F.cross_entropy(logits, torch.arange(len(logits))) + logits.pow(2).sum() / len(a)
+
+        self.same(Counted(None), lambda n: (torch.randn(n, 8), torch.randn(n, 8)), "own")
+
+    def test_what_is_the_same_for_every_sample_is_shaped_and_repeated(self) -> None:
+        class Placed(nn.Module):
+            def __init__(self) -> None:
+                super().__init__()
+                self.place, self.heads, self.fc = nn.Conv2d(2, 3, 1), nn.Parameter(torch.randn(2, 3, 4)), nn.Linear(12, 5)
+
+            def forward(self, x):
+                n = x.shape[0]
+                grid = torch.linspace(-1, 1, 8).view(1, 2, 2, 2).expand(n, -1, -1, -1)
+                y = x + self.place(grid).reshape(n, -1, 3).permute(0, 2, 1)  # (n, 3, 4)
+                y = y @ (self.heads.repeat(n, 1, 1).view(n, 2, 3, 4).sum(1)).transpose(1, 2) @ y
+                return self.fc(y.flatten(1))
+
+        self.same(Placed(), lambda n: (torch.randn(n, 3, 4),))
+
+
+class Cache:
+    """What no exporter can return."""
+
+
+class Cached(Own):
+    def __init__(self) -> None:
+        super().__init__(None)
+        self.config = type("Config", (), {"use_cache": True})()
+
+    def forward(self, x):
+        y = self.b(self.a(x))
+        return (y, Cache()) if self.config.use_cache else y
+
+
 class Ops(Same):
+    def test_models_with_a_cache_of_keys_return_none(self) -> None:
+        module = Cached()
+        self.same(module, lambda n: (torch.randn(n, 8),))
+        self.assertTrue(module.config.use_cache)
+
+    def test_dropout_of_a_constant_is_drawn_in_every_step(self) -> None:
+        class Noisy(Own):
+            def forward(self, x):
+                return self.b(self.a(x) * F.dropout(torch.linspace(1, 2, 8), 0.5, self.training))
+
+        module = Noisy(None)
+        self.same(module, lambda n: (torch.randn(n, 8),))
+        self.assertIn(" = dropout(", front.export(module, (torch.randn(4, 8),)).model.text())
+
+    def test_numbers_are_sorted(self) -> None:
+        class Shuffled(Own):
+            def forward(self, x, order):
+                return self.b(torch.gather(self.a(x), 1, torch.argsort(torch.argsort(order))))
+
+        self.same(Shuffled(None), lambda n: (torch.randn(n, 8), torch.stack([torch.randperm(8) for _ in range(n)])))
+
     def test_running_products_and_angles(self) -> None:
         def f(x):
             x = torch.cat([x[:, :3] * 0, x[:, 3:]], 1)  # products with zeros have gradients

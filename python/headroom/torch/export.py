@@ -27,20 +27,26 @@ from .walk import Cell, Walk, declared
 @contextlib.contextmanager
 def ready(module: torch.nn.Module) -> Iterator[None]:
     """What frameworks do by looking at data is done without: nn.Transformer compares its masks with the causal one (we do that for
-    constants), and the experts of transformers' mixtures are computed for all tokens alike."""
-    was = []
+    constants), and the experts of transformers' mixtures are computed for all tokens alike.  Their models return no caches of keys."""
+    was: list[tuple[Any, str, Any]] = []
+
+    def put(inside: Any, name: str, value: Any) -> None:
+        was.append((inside, name, getattr(inside, name)))
+        setattr(inside, name, value)
+
     for m in module.modules():
         inside: Any = getattr(m, "config", None)
         if hasattr(m, "set_experts_implementation") and hasattr(inside, "_experts_implementation"):
-            was.append((inside, inside._experts_implementation))
-            inside._experts_implementation = "batched_mm"
+            put(inside, "_experts_implementation", "batched_mm")
+        if getattr(inside, "use_cache", None) is True:
+            put(inside, "use_cache", False)
     try:
         with mock.patch.object(torch.nn.modules.transformer, "_detect_is_causal_mask", lambda mask, causal=None, size=None: bool(causal)), \
                 torch.backends.opt_einsum.flags(enabled=False):  # it looks at the size of the batch to order products
             yield
     finally:
-        for inside, name in was:
-            inside._experts_implementation = name
+        for inside, name, value in reversed(was):
+            setattr(inside, name, value)
 
 
 def program(module: torch.nn.Module, example: Sequence[Any], training: bool) -> Any:

@@ -5,9 +5,11 @@ makes of forward() anyway it is left alone.  Where it multiplies each element of
 estimators, surrogates of spikes, reversed gradients), the number becomes part of the graph: y = f(x) + (x - x) m, with f, m and the
 second x held fixed.  Any other is refused with the line that calls it.
 
-Sequences that are packed (packed.py), gradients inside forward() and hooks on tensors are the others."""
+Sequences that are packed (packed.py), gradients inside forward(), hooks on tensors, and len(), which makes a number of the size of the
+batch, are the others."""
 from __future__ import annotations
 
+import builtins
 import contextlib
 import sys
 from typing import Any, Iterator
@@ -197,6 +199,11 @@ def refuse_hook(*args: Any, **kwargs: Any) -> Any:
     raise Never("a hook on the gradient of a tensor", caller())
 
 
+def counted(x: Any, own: Any = len) -> Any:
+    """len() of a tensor may be the size of the batch, which is no number yet."""
+    return x.shape[0] if isinstance(x, torch.Tensor) and x.dim() else own(x)
+
+
 @contextlib.contextmanager
 def stand_ins() -> Iterator[None]:
     kinds = functions()
@@ -207,5 +214,6 @@ def stand_ins() -> Iterator[None]:
         stack.enter_context(mock.patch.object(torch.autograd, "grad", refuse_gradient))
         stack.enter_context(mock.patch.object(torch.Tensor, "backward", refuse_gradient))
         stack.enter_context(mock.patch.object(torch.Tensor, "register_hook", refuse_hook))
+        stack.enter_context(mock.patch.object(builtins, "len", counted))
         stack.enter_context(packed.taken())
         yield

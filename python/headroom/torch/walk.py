@@ -257,7 +257,7 @@ class Walk:
             self._write_or_set(node, in_place, OPS[name.rstrip("_")](self.build, call))
         elif name in METADATA_ONLY:
             self.cells[node] = Cell(self._made_of_nothing(node, target, call))
-        elif self._constant(call) and not self._counts(name, call):
+        elif self._constant(call) and not self._counts(name, call) and not self._drops(name, call):
             self._fold(node, target, name, call, in_place)
         elif name == "batch_norm" and call["training"]:
             self.cells[node] = Cell(self._batch_norm(node, call))
@@ -305,6 +305,11 @@ class Walk:
         if name in ("roll", "flip", "cat", "repeat", "stack"):
             return any(self._numbers(x) for x in call.values())
         return name.rstrip("_") in ("add", "sub", "mul", "div", "rsub", "remainder") and any(isinstance(x, Size) for x in call.values())
+
+    @staticmethod
+    def _drops(name: str, call: Call) -> bool:
+        """Dropout of a constant draws anew in every step."""
+        return "dropout" in name and bool(call.get("train"))
 
     def _numbers(self, x: Any) -> bool:
         """Constants that differ from sample to sample, such as arange of the batch: put together as values of the graph."""

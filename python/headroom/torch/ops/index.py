@@ -213,7 +213,7 @@ def topk(b: Build, c: Call) -> list:
 
 @op("sort", "argsort")
 def sort(b: Build, c: Call) -> Any:
-    x, d = b.whole(c["self"]), c["dim"] % c["self"].rank
+    x, d = b.cast(b.whole(c["self"]), "f32"), c["dim"] % c["self"].rank
     if isinstance(x.shape[d], Size):
         raise Refused("sorting the batch")
     both = list(b.top_k(x, x.shape[d], d, bool(c["descending"])))

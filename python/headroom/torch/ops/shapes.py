@@ -14,7 +14,13 @@ from .elements import modulo
 
 @op("view", "reshape", "flatten", "unflatten", "_unsafe_view", "view_as", "reshape_as")
 def view(b: Build, c: Call) -> Any:
-    return b.reshape(b.whole(c["self"]), c.shape())
+    x, to = b.whole(c["self"]), c.shape()
+    was = c.walk.shape(c.node.args[0])
+    if x.shape != was and x.rank == len(was):  # what is the same for every sample has 1 in place of the batch
+        if was[0] == to[0] and x.shape == (1, *was[1:]):
+            return b.reshape(x, (1, *to[1:]))
+        x = b.broadcast(x, was)
+    return b.reshape(x, to)
 
 
 @op("squeeze")
@@ -82,6 +88,9 @@ def repeat(b: Build, c: Call) -> Tensor:
             shape = list(y.shape)
             shape[d] = n
             y = b.broadcast(y, tuple(shape))
+        elif isinstance(n, Size):
+            wide = y.shape[:d] + (n,) + y.shape[d:]
+            y = b.reshape(b.broadcast(b.unsqueeze(y, d), wide), y.shape[:d] + (n * y.shape[d],) + y.shape[d + 1:])
         else:
             y = b.concat([y] * n, d)
     return y
