@@ -379,7 +379,7 @@ static hr_status run_burst(hri_schedule *s) {
     return HR_OK;
 }
 
-/* The op beside op n, if what it makes first is missing, is read later on and would be kept, and all that it reads is at hand;
+/* The op beside op n, if it ran before, what it makes first is missing, is read later on and would be kept, and all that it reads is at hand;
  * NONE: there is none. */
 static uint32_t find_beside(const hri_schedule *s, uint32_t n) {
     const struct hri_schedule_scratch *x = s->scratch;
@@ -389,7 +389,8 @@ static uint32_t find_beside(const hri_schedule *s, uint32_t n) {
     }
     const hri_problem_op *op = &s->p->ops[f];
     const uint32_t v = op->out[0].value;
-    int good = look(s, v) == 0 && x->gap[v] < s->p->values[v].use_count &&
+    int good = s->position[f] < s->position[n] && look(s, v) == 0 &&
+               x->gap[v] < s->p->values[v].use_count &&
                x->made[v] + 1 >= s->gaps[hri_gap_of(s->p, v, x->gap[v])];
     for (uint32_t i = 0; i < op->in_count && good; i++) {
         good = look(s, op->in[i]) == 1;

@@ -27,6 +27,7 @@ static void mark(hri_problem *p, uint64_t *random) {
     for (uint32_t i = 0; i < p->op_count; i++) {
         p->ops[i].net = test_random(random) % 2 == 0;
         p->ops[i].wire_bytes = p->ops[i].net ? 1 + test_random(random) % 100000 : 0;
+        p->ops[i].beside = p->ops[i].beside_of = 0; /* exchanges have none */
     }
 }
 

@@ -130,7 +130,11 @@ static void backward(builder *b, const layer *l) {
     for (uint32_t i = 0; i < l->in_count; i++) {
         const uint32_t d = value(b, b->p->values[l->in[i]].bytes, HRI_ROLE_MADE);
         const hri_problem_output out = {.value = d, .overwrite = overwrites(b, in, n, d)};
-        op(b, HRI_PROBLEM_BACKWARD, in, n, &out, 1);
+        const uint32_t g = op(b, HRI_PROBLEM_BACKWARD, in, n, &out, 1);
+        if (!l->reads_out && !b->p->ops[l->op].once && g % 2) { /* it can write the output again */
+            b->p->ops[g].beside = l->op + 1;
+            b->p->ops[g].beside_share = (g / 2 % 5) / 4.0;
+        }
         accumulate(b, l->in[i], d);
     }
     if (l->weight != HRI_PROBLEM_NONE) {
