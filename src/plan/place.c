@@ -1,6 +1,7 @@
 /* Buffers from instances, offsets from the packer. */
 #include "plan/place.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -220,7 +221,12 @@ static hr_status fill(placer *x, const hri_plan_options *options, uint64_t effor
     plan->again_time_ns = s->again_ns;
     plan->copied_bytes = s->copied_bytes;
     plan->net_hash = hri_plan_net_of(s->p, plan).hash;
-    return give_offsets(x, options, effort);
+    hr_status status = give_offsets(x, options, effort);
+    if (status == HR_OK && plan->time_ns != s->time_ns && (s->copy_count || s->net_count)) {
+        plan->time_ns = hri_plan_makespan(s->p, plan); /* waiting hides some of what is saved */
+        status = isnan(plan->time_ns) ? HR_E_NOMEM_HOST : HR_OK;
+    }
+    return status;
 }
 
 /* Plans are kept beside searches for others.  That the room stays is no failure. */
