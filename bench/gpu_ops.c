@@ -8,6 +8,7 @@
  *   bench/gpu_ops --exact ...           f32 products in f32, not in tf32
  *   bench/gpu_ops --trial ...           algorithms of libraries are chosen in a trial, and all candidates shown: group and microseconds
  *   bench/gpu_ops --hide N ...          one byte in N is 0 (9 where nothing is said; 0: none), which hides a key where bytes are a mask
+ *   bench/gpu_ops --low X ...           numbers of a mask are 0, or X where a byte would be 0 (-inf, for example)
  *   bench/gpu_ops --wait ...            says "ready" when the first call is over, and times when a line comes in: many of them may
  *                                       compile side by side and be timed one after the other (tools/gpu-attention)
  *
@@ -41,6 +42,7 @@ typedef struct bench {
     hri_threads *threads; /* of the check */
     double copy;          /* bytes a second, read and written */
     int check, repeat, wait, trial, hide;
+    const float *low; /* of masks of numbers; NULL: they are like other numbers */
 } bench;
 
 static void need(hr_status status, const char *what, const char *why) {
@@ -120,6 +122,20 @@ static void fill(const hr_meta *m, void *data, int hide) {
     }
 }
 
+/* A mask of numbers: 0, or `low` where fill() has a byte of 0. */
+static void fill_mask(const hr_meta *m, void *data, int hide, float low) {
+    const uint16_t half = m->type == HR_TYPE_F16 ? hri_to_f16(low).bits : hri_to_bf16(low).bits;
+    for (uint64_t i = 0; i < (uint64_t)hr_shape_count(&m->shape); i++) {
+        const uint64_t mixed = (i + 1) * 0x9E3779B97F4A7C15u >> 40;
+        const int hidden = hide && mixed % (uint64_t)hide == 0;
+        if (m->type == HR_TYPE_F32) {
+            ((float *)data)[i] = hidden ? low : 0.0f;
+        } else {
+            ((uint16_t *)data)[i] = hidden ? half : 0;
+        }
+    }
+}
+
 static void *room(uint64_t bytes) {
     void *p = aligned_alloc(64, (bytes / 64 + 1) * 64);
     if (!p) {
@@ -161,7 +177,12 @@ static void call_open(bench *b, const hri_sig *s, call *c) {
         c->in[i] = at;
         at += up(hr_meta_bytes(&s->in[i]));
         c->host[i] = room(hr_meta_bytes(&s->in[i]));
-        fill(&s->in[i], c->host[i], b->hide);
+        if (b->low && strstr(s->op->name, "masked") && i + 1 == s->in_count &&
+            hr_type_is_real(s->in[i].type)) {
+            fill_mask(&s->in[i], c->host[i], b->hide, *b->low);
+        } else {
+            fill(&s->in[i], c->host[i], b->hide);
+        }
         need(hr_copy(b->queue, c->in[i], (hr_addr)(uintptr_t)c->host[i], hr_meta_bytes(&s->in[i])),
              "a copy", NULL);
     }
@@ -452,6 +473,7 @@ int main(int argc, char **argv) {
     const char *products[64];
     int product_count = 0;
     hri_gpu_options options = {0};
+    float low = 0.0f;
     int at = 1;
     for (; at < argc && argv[at][0] == '-'; at++) {
         if (!strcmp(argv[at], "--check")) {
@@ -462,6 +484,9 @@ int main(int argc, char **argv) {
             b.repeat = atoi(argv[++at]) > 0 ? atoi(argv[at]) : 1;
         } else if (!strcmp(argv[at], "--hide") && at + 1 < argc) {
             b.hide = atoi(argv[++at]) > 0 ? atoi(argv[at]) : 0;
+        } else if (!strcmp(argv[at], "--low") && at + 1 < argc) {
+            low = strtof(argv[++at], NULL);
+            b.low = &low;
         } else if (!strcmp(argv[at], "--wait")) {
             b.wait = 1;
         } else if (!strcmp(argv[at], "--trial")) {

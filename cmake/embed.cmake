@@ -1,5 +1,5 @@
 # headroom_embed(OUT GLOB...): every file NAME.cu becomes `const hri_gpu_source hri_cu_NAME` in gen/cu_NAME.c, after the
-# text of the prelude, and of NAME.cuh (without _grad and _bits) where there is one; OUT gets the list of those files.  Kernels are
+# text of the prelude, and of NAME.cuh, without _grad and _bits and then with them, where there is one; OUT gets the list of those files.  Kernels are
 # text in the library: the machine that runs them compiles them.
 function(headroom_embed out)
   file(GLOB files CONFIGURE_DEPENDS ${ARGN})
@@ -11,9 +11,13 @@ function(headroom_embed out)
     set(path ${CMAKE_BINARY_DIR}/gen/cu_${name}.c)
     set(before ${prelude})
     string(REGEX REPLACE "_(grad|bits)$" "" stem ${name})
-    if(EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/src/ops/cuda/${stem}.cuh)
-      list(APPEND before ${CMAKE_CURRENT_SOURCE_DIR}/src/ops/cuda/${stem}.cuh)
-    endif()
+    set(headers ${stem} ${name})
+    list(REMOVE_DUPLICATES headers)
+    foreach(header ${headers})
+      if(EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/src/ops/cuda/${header}.cuh)
+        list(APPEND before ${CMAKE_CURRENT_SOURCE_DIR}/src/ops/cuda/${header}.cuh)
+      endif()
+    endforeach()
     add_custom_command(OUTPUT ${path}
       COMMAND awk -v name=${name} -f ${script} ${before} ${file} > ${path}
       DEPENDS ${before} ${file} ${script} VERBATIM)

@@ -81,15 +81,15 @@ static double whole_number(const hri_case *c, uint64_t r) {
     return below ? -1.0 - (double)(r % 100) : (double)(r % (uint64_t)(c->ids ? c->ids : 10));
 }
 
-/* What a mask (..., rows, keys) has at k instead of a drawn number, else 0: minus infinity at every fifth key, from key 32 on for
- * every other 32 queries, at all keys of query 33, and at all but the last 40 of query 50 (of every other sample or head where queries
- * share a row); a large finite number at all keys of query 40. */
+/* What a mask (..., rows, keys) has at k instead of a drawn number, else 0: minus infinity, or the lowest number for every third query,
+ * at every fifth key, from key 32 on for every other 32 queries, at all keys of query 33, and at all but the last 40 of query 50 (of
+ * every other sample or head where queries share a row); a large finite number at all keys of query 40. */
 static double hides(int64_t rows, int64_t keys, int64_t k) {
     const int64_t row = k / keys % rows, key = k % keys;
     const int late = rows == 1 ? k / keys % 2 == 1 : row == 50;
     const int hidden =
         late ? key < keys - 40 : key % 5 == 2 || row == 33 || (key >= 32 && row / 32 % 2 == 0);
-    return row == 40 ? -1e29 : hidden ? -INFINITY : 0;
+    return row == 40 ? -1e29 : hidden ? (row % 3 == 1 && row != 33 ? -3e38 : -INFINITY) : 0;
 }
 
 void op_case_fill(op_case *t) {

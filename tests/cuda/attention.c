@@ -7,6 +7,7 @@
 
 HRI_CU(attention_blind);
 HRI_CU(attention_keys);
+HRI_CU(attention_words);
 
 enum { T = 6, S = 3, D = 4 };
 #define LOW -1e30f
@@ -169,4 +170,69 @@ TEST(attention, keys_that_are_shown_lie_close_together_and_go_back) {
     desk_free(&d, &k), desk_free(&d, &v), desk_free(&d, &close_k), desk_free(&d, &close_v);
     desk_free(&d, &bytes), desk_free(&d, &lengths), desk_free(&d, &lse);
     desk_close(&d);
+}
+
+enum { ROWS_OF = 20, KEYS_OF = 72, SHOWN = 1, ADDED = 2, HIDDEN = 4, FINITE = 8 };
+
+/* 0, minus infinity, a number that hides, or one that is added from key 64 on. */
+static float mask_at(int row, int key) {
+    return row >= ROWS_OF || key >= KEYS_OF ? -INFINITY
+           : (row * 7 + key) % 5 == 0       ? -INFINITY
+           : row == 17 && key % 3 == 0      ? -1e30f
+           : key > 64 && row < 16           ? 0.5f
+                                            : 0.0f;
+}
+
+/* Query and key of a bit, as src/ops/cuda/attention_words.cu says it. */
+static float of_bit(int turned, int r0, int c0, int lane, int bit) {
+    const int n = bit / 16 * 4 + bit % 8 / 2, i = bit / 8 % 2, half = bit % 2;
+    const int row = r0 + lane / 4 + half * 8;
+    const int column = c0 + (turned ? n * 8 + lane % 4 * 2 + i : lane % 4 * 16 + n * 2 + i);
+    return turned ? mask_at(column, row) : mask_at(row, column);
+}
+
+static void check_words(int turned, int whole) {
+    const int along = turned ? 5 : 2, across = turned ? 1 : 2, rows = turned ? KEYS_OF : ROWS_OF;
+    int64_t tiles = along * across, down = along, right = across, queries = ROWS_OF, keys = KEYS_OF;
+    float mask[ROWS_OF * KEYS_OF];
+    char defines[96];
+    desk d;
+    for (int i = 0; i < ROWS_OF * KEYS_OF; i++) {
+        mask[i] = mask_at(i / KEYS_OF, i % KEYS_OF);
+    }
+    desk_open(&d, (hri_gpu_options){.no_cudnn = 1, .no_cublaslt = 1});
+    tensor m = placed(&d, mask, ROWS_OF * KEYS_OF);
+    tensor words = desk_tensor(&d, HR_TYPE_I32, tiles * 32), seen = desk_tensor(&d, HR_TYPE_U8, 64);
+    hr_addr at[] = {m.block.addr, words.block.addr, seen.block.addr};
+    const hri_gpu_grid grid = {.x = 1, .threads = 256};
+    snprintf(defines, sizeof defines, "-DMELEM=float -DCAUSAL=0 -DWHOLE=%d -DTURNED=%d", whole,
+             turned);
+    desk_check(&d,
+               hri_gpu_launch(d.gpu, &hri_cu_attention_words, defines, "attention_words", &grid,
+                              HRI_GPU_ARGS(&at[0], &at[1], &at[2], &tiles, &down, &right, &queries,
+                                           &queries, &keys)),
+               "words");
+    desk_sync(&d);
+    double *is = desk_read(&d, &words), *flags = desk_read(&d, &seen);
+    for (int tile = 0; tile < tiles; tile++) {
+        const int r0 = tile / across * 16, c0 = tile % across * 64;
+        int should = 0;
+        for (int i = 0; i < 32 * 32; i++) {
+            const float x = of_bit(turned, r0, c0, i / 32, i % 32);
+            const uint32_t word = (uint32_t)(int32_t)is[tile * 32 + i / 32];
+            CHECK((word >> i % 32 & 1u) == (x > -1e30f));
+            should |= (x > -1e30f ? SHOWN : HIDDEN) | (x > -1e30f && x != 0.0f ? ADDED : 0) |
+                      (x == -1e30f ? FINITE : 0);
+        }
+        CHECK((int)flags[tile] == should || r0 >= rows);
+    }
+    free(is), free(flags);
+    desk_free(&d, &m), desk_free(&d, &words), desk_free(&d, &seen);
+    desk_close(&d);
+}
+
+TEST(attention, words_say_what_a_mask_does) {
+    for (int i = 0; i < 4; i++) {
+        check_words(i / 2, i % 2);
+    }
 }

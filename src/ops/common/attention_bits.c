@@ -1,24 +1,36 @@
-/* Attention on a GPU of the Hopper generation with a mask of bytes: by bits.
+/* Attention on a GPU of the Hopper generation with a mask: by bits.
  *
- * The bytes become one bit a score in the work space, as the threads that compute have their scores, and a byte for each 16 queries by
- * 64 keys that says whether anything is seen there (src/ops/cuda/attention_words.cu).  Forward attention_hopper_bits.cu reads a word a
- * step; backward is in attention_cuda.c. */
+ * The mask becomes one bit a score in the work space, as the threads that compute have their scores, and a byte for each 16 queries by
+ * 64 keys that says what it does there (src/ops/cuda/attention_words.cu).  Forward attention_hopper_bits.cu reads a word a step, and the
+ * numbers of a mask only where they are neither 0 nor so low that they hide; backward is in attention_cuda.c. */
+#include <math.h>
+
 #include "ops/common/attention.h"
 #include "ops/common/gpu.h"
 
 HRI_CU(attention_words);
 HRI_CU(attention_hopper_bits);
 
-enum { THREADS = 256, ALIGN = 256, OWN = 128, RING = 6, ROWS = 16, KEYS = 64, DEPTH = 64 };
+enum { THREADS = 256, ALIGN = 256, OWN = 128, ROWS = 16, KEYS = 64, DEPTH = 64, DRAWS = 4 };
 
 typedef struct bits_shape {
-    int64_t batch, head, rows;
+    int64_t batch, head, rows, mask_batch, mask_head, mask_row;
+    float over, keep;
+    uint32_t node, limit;
 } bits_shape;
 
 /* With one row for all queries there is one tile of queries. */
 typedef struct tiles {
     int64_t along, across, all;
 } tiles;
+
+static int has_mask(const hri_attention *a) {
+    return a->extra.mask_samples > 0;
+}
+
+static int adds(const hri_attention *a) {
+    return has_mask(a) && a->extra.mask_type != HR_TYPE_U8;
+}
 
 static tiles tiles_of(const hri_attention *a, int causal, int turned) {
     const hri_attention_extra *x = &a->extra;
@@ -29,8 +41,14 @@ static tiles tiles_of(const hri_attention *a, int causal, int turned) {
                .across = !turned ? hri_gpu_up(a->keys, KEYS)
                          : each  ? hri_gpu_up(a->queries, KEYS)
                                  : 1};
-    t.all = x->mask_samples * x->mask_heads * t.along * t.across;
+    t.all = (has_mask(a) ? x->mask_samples * x->mask_heads : 1) * t.along * t.across;
     return t;
+}
+
+/* Rows of the mask are whole pieces of 16 bytes. */
+static int whole_rows(const hri_attention *a, hr_addr mask) {
+    return has_mask(a) && a->keys * (int64_t)hr_type_bytes(a->extra.mask_type) % 16 == 0 &&
+           mask % 16 == 0;
 }
 
 static uint64_t words_bytes(const tiles *t) {
@@ -47,35 +65,54 @@ hr_status hri_attention_words_make(const hri_attention *a, const hri_gpu_call *c
     const hri_attention_extra *x = &a->extra;
     const int rows_differ = x->mask_row || causal;
     tiles t = tiles_of(a, causal, turned);
-    int64_t rows = x->mask_rows, queries = a->queries, keys = a->keys;
+    int64_t rows = has_mask(a) ? x->mask_rows : 1, queries = a->queries, keys = a->keys;
     const int64_t each = t.along * t.across;
-    char defines[64];
+    char defines[96];
     *out = (hri_attention_words){.words = at,
                                  .seen = at + words_bytes(&t),
                                  .batch = x->mask_batch ? x->mask_heads * each : 0,
                                  .head = x->mask_head ? each : 0,
                                  .row = turned || rows_differ ? t.across : 0,
                                  .column = !turned || rows_differ};
-    snprintf(defines, sizeof defines, "-DCAUSAL=%d -DPAIRS=%d -DTURNED=%d", causal,
-             keys % 2 == 0 && mask % 2 == 0, turned);
+    snprintf(defines, sizeof defines, "-DMELEM=%s -DCAUSAL=%d -DWHOLE=%d -DTURNED=%d",
+             hri_gpu_type(adds(a) ? x->mask_type : HR_TYPE_U8), causal, whole_rows(a, mask),
+             turned);
     const hri_gpu_grid grid = {.x = (uint32_t)hri_gpu_up(t.all, THREADS / 32), .threads = THREADS};
     return hri_gpu_launch(c->gpu, &hri_cu_attention_words, defines, "attention_words", &grid,
                           HRI_GPU_ARGS(&mask, &out->words, &out->seen, &t.all, &t.along, &t.across,
                                        &rows, &queries, &keys));
 }
 
+/* Tiles of keys and values in shared memory, how many steps ahead they are copied, and whether rows are added up by a product with
+ * ones: as measured on an H200.  Two blocks of a multiprocessor have 227 KiB. */
+typedef struct ring {
+    int tiles, lead, ones;
+} ring;
+
+static ring ring_of(const hri_attention *a) {
+    const int width = adds(a) ? (int)hr_type_bytes(a->extra.mask_type) : 0;
+    return width == 4             ? (ring){4, 2, 0}
+           : width == 2           ? (ring){5, 3, 0}
+           : a->extra.drop > 0.0f ? (ring){6, 3, 0} /* sums are those before anything is dropped */
+                                  : (ring){5, 3, 1};
+}
+
 /* The kernel has the same sums. */
 static uint64_t shared_bytes(const hri_attention *a) {
     const uint64_t tile = KEYS * DEPTH * 2;
-    return 1024 + RING * 2 * tile + RING * 16 + 8 + (uint64_t)hri_gpu_up(a->keys, KEYS) * 2;
+    const uint64_t numbers = adds(a) ? (uint64_t)OWN * KEYS * hr_type_bytes(a->extra.mask_type) : 0;
+    const ring r = ring_of(a);
+    return 1024 + (uint64_t)r.tiles * (2 * tile + 16) + (r.ones ? 1024 : 0) + numbers + 8 +
+           (uint64_t)hri_gpu_up(a->keys, KEYS) * 4;
 }
 
 static int fits(const hri_attention *a, hri_gpu *gpu) {
     const hri_attention_extra *x = &a->extra;
-    return x->on && x->mask_type == HR_TYPE_U8 && x->mask_samples > 0 && !(x->drop > 0.0f) &&
-           a->scale > 0.0f && a->type != HR_TYPE_F32 && a->depth % 8 == 0 && a->depth > 0 &&
-           a->depth <= DEPTH && a->batch * a->heads * a->queries > 0 && a->keys > 0 &&
-           a->k.row == a->v.row && a->k.row < INT32_MAX / 2 &&
+    const int drops = x->drop > 0.0f;
+    return x->on && (has_mask(a) || drops) && (!drops || a->keys % DRAWS == 0) && a->scale > 0.0f &&
+           a->type != HR_TYPE_F32 && a->depth % 8 == 0 && a->depth > 0 && a->depth <= DEPTH &&
+           a->batch * a->heads * a->queries > 0 && a->keys > 0 && a->keys < 65536 * KEYS &&
+           x->mask_row < INT32_MAX / 8 && a->k.row == a->v.row && a->k.row < INT32_MAX / 2 &&
            shared_bytes(a) <= hri_gpu_warpgroup_shared(gpu);
 }
 
@@ -87,21 +124,36 @@ hr_status hri_attention_bits_run(const hri_attention *a, const hri_gpu_call *c,
                                  const hri_gpu_attention_at *at) {
     hri_attention_words w;
     hri_attention_shape s = hri_attention_shape_of(a);
-    hr_addr q = at->q, k = at->k, v = at->v, o = at->o, lse = at->stats;
-    char defines[160];
+    hr_addr q = at->q, k = at->k, v = at->v, o = at->o, lse = at->stats, mask = at->mask;
+    hr_addr control = c->control;
+    const hri_attention_extra *x = &a->extra;
+    const ring r = ring_of(a);
+    char defines[224];
     const hr_status status =
         hri_attention_words_make(a, c, at->mask, c->workspace, a->causal != 0, 0, &w);
     if (status != HR_OK) {
         return status;
     }
-    bits_shape e = {.batch = w.batch, .head = w.head, .rows = w.row};
+    bits_shape e = {.batch = w.batch,
+                    .head = w.head,
+                    .rows = w.row,
+                    .mask_batch = x->mask_batch,
+                    .mask_head = x->mask_head,
+                    .mask_row = x->mask_row,
+                    .over = 1.0f / a->scale,
+                    .keep = x->drop < 1.0f ? 1.0f / (1.0f - x->drop) : 0.0f,
+                    .node = x->node,
+                    .limit = (uint32_t)ceil((double)x->drop * 0x1p24) << 8};
     snprintf(defines, sizeof defines,
              "-DELEM=%s -DMELEM=%s -DDP=%d -DCAUSAL=%d -DBACKWARD=0 -DWGS=%d -DBLOCKS=2 -DMASK=0 "
-             "-DRING=%d -DLEAD=3",
-             hri_gpu_type(a->type), hri_gpu_type(a->type), DEPTH, a->causal != 0, OWN / 64, RING);
+             "-DRING=%d -DLEAD=%d -DADD=%d -DWHOLE=%d -DDROP=%d -DONES=%d",
+             hri_gpu_type(a->type), hri_gpu_type(adds(a) ? x->mask_type : a->type), DEPTH,
+             a->causal != 0, OWN / 64, r.tiles, r.lead, adds(a), whole_rows(a, at->mask),
+             x->drop > 0.0f, r.ones);
     const hri_gpu_grid grid = {.x = (uint32_t)(a->batch * a->heads * hri_gpu_up(a->queries, OWN)),
                                .threads = 2 * OWN,
                                .shared_bytes = (uint32_t)shared_bytes(a)};
-    return hri_gpu_launch(c->gpu, &hri_cu_attention_hopper_bits, defines, "attention_forward_bits",
-                          &grid, HRI_GPU_ARGS(&q, &k, &v, &o, &lse, &s, &w.words, &w.seen, &e));
+    return hri_gpu_launch(
+        c->gpu, &hri_cu_attention_hopper_bits, defines, "attention_forward_bits", &grid,
+        HRI_GPU_ARGS(&q, &k, &v, &o, &lse, &s, &w.words, &w.seen, &e, &mask, &control));
 }

@@ -52,13 +52,16 @@ static hr_status numbers_of(const hri_attention *a, const hri_gpu_call *c, hr_ad
 }
 
 uint64_t hri_attention_masked_cuda_workspace(const hri_attention *a, hri_gpu *gpu, int backward) {
+    const uint64_t bits = backward ? 0 : hri_attention_bits_workspace(a, gpu);
+    if (bits > 0) {
+        return bits;
+    }
     if (!of_bytes(a)) {
         return hri_attention_cuda_workspace(a, gpu, backward);
     }
-    const uint64_t bits = backward ? 0 : hri_attention_bits_workspace(a, gpu);
-    const uint64_t keys = bits > 0 ? 0 : hri_attention_keys_workspace(a, gpu, backward);
-    if (bits + keys > 0) {
-        return bits + keys;
+    const uint64_t keys = hri_attention_keys_workspace(a, gpu, backward);
+    if (keys > 0) {
+        return keys;
     }
     if (backward && hri_attention_grad_takes_bytes(a, gpu)) {
         return hri_attention_cuda_workspace(a, gpu, 1);
@@ -69,13 +72,13 @@ uint64_t hri_attention_masked_cuda_workspace(const hri_attention *a, hri_gpu *gp
 
 hr_status hri_attention_masked_cuda(const hri_attention *a, const hri_gpu_call *c,
                                     const hr_addr in[3], hr_addr o, hr_addr lse, hr_addr mask) {
-    if (!of_bytes(a)) {
-        return hri_attention_cuda(a, c, in, o, lse, mask);
-    }
     const hri_gpu_attention_at at = {
         .q = in[0], .k = in[1], .v = in[2], .o = o, .stats = lse, .mask = mask};
     if (hri_attention_bits_workspace(a, c->gpu) > 0) {
         return hri_attention_bits_run(a, c, &at);
+    }
+    if (!of_bytes(a)) {
+        return hri_attention_cuda(a, c, in, o, lse, mask);
     }
     if (hri_attention_keys_workspace(a, c->gpu, 0) > 0) {
         return hri_attention_keys_run(a, c, &at, 0);

@@ -105,10 +105,11 @@ HR_INLINE void step(float (&out)[MT][TILES][4], float (&most)[MT][2], float (&su
         soften(s[m], out[m], most[m], sum[m], scale);
 #if DROP
         for (int n = 0; n < BK / 8; n++) {
+            float by[4];
+            kept_four(by, control, e, a, b, h, q0 + (warp * MT + m) * 16 + lane / 4,
+                      k0 + n * 8 + lane % 4 * 2);
             for (int i = 0; i < 4; i++) {
-                s[m][n][i] *=
-                    kept(control, e, a, b, h, q0 + (warp * MT + m) * 16 + lane / 4 + i / 2 * 8,
-                         k0 + n * 8 + lane % 4 * 2 + (i & 1));
+                s[m][n][i] *= by[i];
             }
         }
 #endif

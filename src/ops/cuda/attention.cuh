@@ -219,6 +219,55 @@ HR_INLINE float kept(const hr_control *control, const extra &e, const shape &a, 
         (index & 2) ? ((index & 1) ? words[3] : words[2]) : ((index & 1) ? words[1] : words[0]);
     return hr_uniform(word) >= e.drop ? e.keep : 0.0f;
 }
+// Which of the four of a draw are kept, a bit each: those of query i and keys j up to j + 3; keys are a multiple of four.
+HR_INLINE hr_u32 kept_bits(const hr_control *control, const extra &e, const shape &a, hr_i64 b,
+                           hr_i64 h, hr_i64 i, hr_i64 j) {
+    hr_u32 words[4], bits = 0;
+    hr_philox(control->seed, control->step, e.node, control->first_sample + (hr_u32)b,
+              (hr_u32)(((hr_u64)h * (hr_u64)a.queries + (hr_u64)i) * (hr_u64)(a.keys / 4)) +
+                  (hr_u32)(j / 4),
+              words);
+#pragma unroll
+    for (int n = 0; n < 4; n++) {
+        bits |= hr_uniform(words[n]) >= e.drop ? 1u << n : 0u;
+    }
+    return bits;
+}
+// The four of a thread of a tile, where DROP is 4 by one draw of each thread of the warp: queries i and i + 8 by keys j and j + 1, where
+// two threads side by side have the four keys of a draw;
+HR_INLINE void kept_four(float (&by)[4], const hr_control *control, const extra &e, const shape &a,
+                         hr_i64 b, hr_i64 h, hr_i64 i, hr_i64 j) {
+    if (DROP == 4) {
+        const hr_u32 odd = threadIdx.x & 1u,
+                     own = kept_bits(control, e, a, b, h, i + (odd ? 8 : 0), j & ~(hr_i64)3),
+                     other = __shfl_xor_sync(0xffffffffu, own, 1),
+                     both = (odd ? other | own << 4 : own | other << 4) >> odd * 2;
+        for (int x = 0; x < 4; x++) {
+            by[x] = both >> (x / 2 * 4 + x % 2) & 1u ? e.keep : 0.0f;
+        }
+        return;
+    }
+    for (int x = 0; x < 4; x++) {
+        by[x] = kept(control, e, a, b, h, i + x / 2 * 8, j + x % 2);
+    }
+}
+// or turned: keys j and j + 8 by queries i and i + 1, where threads four apart have those keys.
+HR_INLINE void kept_four_turned(float (&by)[4], const hr_control *control, const extra &e,
+                                const shape &a, hr_i64 b, hr_i64 h, hr_i64 i, hr_i64 j) {
+    if (DROP == 4) {
+        const int lane = threadIdx.x & 31, turn = lane / 4 % 4;
+        const hr_u32 own = kept_bits(control, e, a, b, h, i + turn % 2,
+                                     (j & ~(hr_i64)3) + turn / 2 * 8);
+        for (int x = 0; x < 4; x++) {
+            const hr_u32 bits = __shfl_sync(0xffffffffu, own, (lane & 19) | x << 2);
+            by[x] = bits >> turn & 1u ? e.keep : 0.0f;
+        }
+        return;
+    }
+    for (int x = 0; x < 4; x++) {
+        by[x] = kept(control, e, a, b, h, i + x % 2, j + x / 2 * 8);
+    }
+}
 
 #endif
 

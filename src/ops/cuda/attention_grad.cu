@@ -170,13 +170,15 @@ HR_KERNEL __launch_bounds__(THREADS, MG == 1 ? 3 : 2)
 #if DROP
                     const hr_i64 q_at = q0 + (warp * MG + m) * 16 + lane / 4;
                     const hr_i64 k_at = k0 + n * 8 + lane % 4 * 2;
+                    float by[4];
+                    kept_four(by, control, e, a, b, h, q_at, k_at);
 #endif
 #pragma unroll
                     for (int i = 0; i < 4; i++) {
                         const int key = n * 8 + lane % 4 * 2 + (i & 1);
                         const float p = weight(s[m][n][i], scale, shift[m][i / 2]);
 #if DROP
-                        dp[m][n][i] *= kept(control, e, a, b, h, q_at + i / 2 * 8, k_at + (i & 1));
+                        dp[m][n][i] *= by[i];
 #endif
                         const float d = p * (dp[m][n][i] - less[m][i / 2]);
                         const bool seen =
@@ -313,6 +315,10 @@ HR_KERNEL __launch_bounds__(THREADS)
 #if MASKED
                     const hr_i64 k_at = k0 + (warp * MG + m) * 16 + lane / 4;
 #endif
+#if DROP
+                    float by_drop[4];
+                    kept_four_turned(by_drop, control, e, a, b, hq, q0 + i, k_at);
+#endif
 #pragma unroll
                     for (int x = 0; x < 4; x++) {
 #if MASKED && MROWS
@@ -330,11 +336,9 @@ HR_KERNEL __launch_bounds__(THREADS)
                         const bool seen = !edge || key + x / 2 * 8 <= i + (x & 1);
                         s[m][t][x] = seen ? p : 0.0f;
 #if DROP
-                        const float by_drop =
-                            kept(control, e, a, b, hq, q0 + i + (x & 1), k_at + x / 2 * 8);
                         dp[m][t][x] =
-                            s[m][t][x] * (by_drop * dp[m][t][x] - (x & 1 ? off.y : off.x));
-                        s[m][t][x] *= by_drop;
+                            s[m][t][x] * (by_drop[x] * dp[m][t][x] - (x & 1 ? off.y : off.x));
+                        s[m][t][x] *= by_drop[x];
 #else
                         dp[m][t][x] = s[m][t][x] * (dp[m][t][x] - (x & 1 ? off.y : off.x));
 #endif

@@ -48,7 +48,7 @@ struct extra {
     hr_u32 node, pairs;
 };
 
-enum { SEEN = 1, ADDS = 2, HIDES = 4 };
+enum { SEEN = 1, ADDS = 2, HIDES = 4, FINITE = 8 };
 #define HR_LOG2E 1.4426950408889634f
 
 HR_INLINE float none() {
@@ -156,6 +156,16 @@ HR_INLINE void shown() {
 HR_INLINE int spot(int row, int piece) {
     return row * 128 + ((piece ^ (row & 7)) << 4);
 }
+// Where row `key` of a tile of 64 lies, so that a thread has 16 of them side by side: its score n * 4 + half * 2 + i is that of key
+// lane % 4 * 16 + n * 2 + i.  With words of bits (attention_words.cu).
+HR_INLINE int place_of(int key) {
+    return key % 16 / 2 * 8 + key / 16 * 2 + key % 2;
+}
+// Which of 64 keys score i of a thread is.
+HR_INLINE int column_of(int i) {
+    const int own = threadIdx.x % 4;
+    return MASK == 4 ? own * 16 + i / 4 * 2 + i % 2 : i / 4 * 8 + own * 2 + i % 2;
+}
 HR_INLINE char *aligned(unsigned char *shared) { // to 1,024 bytes
 #ifdef HRI_EMULATED
     return (char *)shared + (1024 - (size_t)shared % 1024) % 1024;
@@ -176,8 +186,8 @@ HR_INLINE void async_word(float *to, const float *from, bool there) {
 #endif
 }
 
-// Rows first .. first + ROWS of one head to panels; those behind `end`, and what is deeper than a head, are 0.
-template <int ROWS>
+// Rows first .. first + ROWS of one head to panels, PLACED by place_of; those behind `end`, and what is deeper than a head, are 0.
+template <int ROWS, bool PLACED = false>
 HR_INLINE void fetch(char *to, const ELEM *from, hr_i64 stride, hr_i64 first, hr_i64 end,
                      hr_i32 depth) {
     enum {
@@ -190,14 +200,15 @@ HR_INLINE void fetch(char *to, const ELEM *from, hr_i64 stride, hr_i64 first, hr
     if (depth == DP && end - first >= ROWS && ROWS % HOP == 0) {
 #pragma unroll
         for (int i = 0; i < ROWS; i += HOP) {
-            hr_async_copy(to + spot(r + i, c % 8), at, 16u);
+            hr_async_copy(to + spot(PLACED ? place_of(r + i) : r + i, c % 8), at, 16u);
             at += (hr_i64)HOP * step;
         }
         return;
     }
     for (int row = r; row < ROWS; row += HOP) {
         const bool there = first + row < end && c * 8 < depth;
-        hr_async_copy(to + spot(row, c % 8), there ? at : from, there ? 16u : 0u);
+        hr_async_copy(to + spot(PLACED ? place_of(row) : row, c % 8), there ? at : from,
+                      there ? 16u : 0u);
         at += (hr_i64)HOP * step;
     }
 }
@@ -435,10 +446,12 @@ HR_INLINE void add_mask(float (&s)[8][4], const head_mask &m, const char *tile, 
         }
     }
 }
+// By a word of attention_words.cu.
 HR_INLINE void hide(float (&s)[8][4], hr_u32 word) {
 #pragma unroll
     for (int i = 0; i < 32; i++) {
-        s[i / 4][i % 4] = word & 1u << i ? s[i / 4][i % 4] : none();
+        const int n = i / 4, bit = n / 4 * 16 + i % 2 * 8 + n % 4 * 2 + i / 2 % 2;
+        s[n][i % 4] = word & 1u << bit ? s[n][i % 4] : none();
     }
 }
 template <bool TURNED>

@@ -45,8 +45,8 @@ HR_KERNEL __launch_bounds__(THREADS, BLOCKS)
     const auto fetch_keys = [&](int j, int slot) {
         if (j < steps) {
             char *const to = stages + slot * STAGE;
-            fetch<TILE>(to, k, a.k_row, (hr_i64)j * TILE, a.keys, a.depth);
-            fetch<TILE>(to + SIDE, v, a.v_row, (hr_i64)j * TILE, a.keys, a.depth);
+            fetch<TILE, MASK == 4>(to, k, a.k_row, (hr_i64)j * TILE, a.keys, a.depth);
+            fetch<TILE, MASK == 4>(to + SIDE, v, a.v_row, (hr_i64)j * TILE, a.keys, a.depth);
             if (MASK == 2 && (words[j] & 0x02020202u)) {
                 m.fetch_tile<OWN, TILE>(to + 2 * SIDE, q0, (hr_i64)j * TILE);
             }
@@ -93,7 +93,7 @@ HR_KERNEL __launch_bounds__(THREADS, BLOCKS)
         const bool edge = CAUSAL && (int)(q0 - (hr_i64)j * TILE) < TILE - 1 + OWN;
 #pragma unroll
         for (int i = 0; i < 32; i++) {
-            const int key = i / 4 * 8 + lane % 4 * 2 + (i & 1), half = i / 2 % 2;
+            const int key = column_of(i), half = i / 2 % 2;
             const float p = weight(s[i / 4][i % 4], scale, shift[half]);
             s[i / 4][i % 4] = edge && key > ahead + half * 8 ? 0.0f : p;
         }

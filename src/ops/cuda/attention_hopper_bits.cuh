@@ -1,0 +1,309 @@
+// What a step of attention_hopper_bits.cu consists of, behind attention_hopper.cuh: barriers in memory, probabilities, numbers of a mask,
+// dropout.
+//
+// Defines, next to those of attention_hopper.cuh: RING, tiles of keys and values in shared memory; LEAD, how many steps ahead they are
+// copied, at most RING - 2; ADD: the mask has numbers (MELEM); WHOLE: its rows are whole pieces of 16 bytes; DROP: there is dropout.
+#ifndef RING
+#define RING 6
+#define LEAD 3
+#endif
+#ifndef ADD
+#define ADD   0
+#define WHOLE 0
+#endif
+#ifndef DROP
+#define DROP 0
+#endif
+#ifndef ONES
+#define ONES 0
+#endif
+
+// ops/common/attention_bits.c has the same.  Tiles from sample to sample, from head to head, from 16 queries to the next, and elements
+// of a mask of numbers; 0: the same.
+struct bits_shape {
+    hr_i64 batch, head, rows, mask_batch, mask_head, mask_row;
+    float over; // 1 / scale: scores are scaled later
+    float keep; // what is not dropped is multiplied by it
+    hr_u32 node, limit; // draws under the limit drop
+};
+
+#define LIMIT  4096.0f
+#define MARGIN 6.0f
+enum {
+    HOP = THREADS / 8 < TILE ? THREADS / 8 : TILE, // rows of a turn: 1, 2 or 4 warpgroups
+    PIECES = (int)sizeof(MELEM),                   // of 16 bytes that a thread has of a row of the mask
+    EACH = 16 / (int)sizeof(MELEM),
+    ROOM = ADD && WHOLE ? 2 * PIECES * 16 * THREADS : 0
+};
+
+// ---- barriers in memory: a phase is over when all have arrived ----
+
+HR_INLINE void bar_init(hr_u64 *bar, hr_u32 count) {
+#ifndef HRI_EMULATED
+    asm volatile(
+        "mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"((hr_u32)__cvta_generic_to_shared(bar)),
+        "r"(count)
+        : "memory");
+#endif
+}
+HR_INLINE void bar_arrive(hr_u64 *bar) {
+#ifndef HRI_EMULATED
+    asm volatile(
+        "mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"((hr_u32)__cvta_generic_to_shared(bar))
+        : "memory");
+#endif
+}
+HR_INLINE void bar_wait(hr_u64 *bar, hr_u32 phase) {
+#ifndef HRI_EMULATED
+    asm volatile("{\n.reg .pred p;\nAGAIN:\n"
+                 "mbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1;\n"
+                 "@p bra DONE;\nbra AGAIN;\nDONE:\n}" ::"r"((hr_u32)__cvta_generic_to_shared(bar)),
+                 "r"(phase)
+                 : "memory");
+#endif
+}
+
+// ---- a step ----
+
+struct running {
+    float most[2], sum[2]; // most: what scores are taken from, minus infinity where nothing was seen
+};
+
+// Probabilities of scores, and what a thread adds to the sums of its two rows.  FAR: masks may be so large that the rounding of a
+// product is; then the difference comes first.
+template <bool FAR>
+HR_INLINE void soften(const float (&s)[8][4], hr_u32 (&p)[4][4], float (&part)[2], float scale,
+                      float low, float high) {
+    float add[2][2] = {{0.0f, 0.0f}, {0.0f, 0.0f}};
+    const float shift[2] = {low * scale, high * scale};
+#pragma unroll
+    for (int n = 0; n < 8; n++) {
+        float e[4];
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            e[i] = hr_exp2(FAR ? (s[n][i] - (i < 2 ? low : high)) * scale
+                               : fmaf(s[n][i], scale, -shift[i / 2]));
+            if (!ONES) {
+                add[i / 2][i % 2] += e[i];
+            }
+        }
+        p[n / 2][n % 2 * 2] = hr_two(e[0], e[1], ELEM());
+        p[n / 2][n % 2 * 2 + 1] = hr_two(e[2], e[3], ELEM());
+    }
+    part[0] = add[0][0] + add[0][1];
+    part[1] = add[1][0] + add[1][1];
+}
+HR_INLINE bool is_far(float low, float high, float scale) {
+    return ADD && __any_sync(0xffffffffu, fmaxf(fabsf(low), fabsf(high)) * scale > 1024.0f);
+}
+HR_INLINE void soften(const float (&s)[8][4], hr_u32 (&p)[4][4], float (&part)[2], float scale,
+                      float low, float high) {
+    if (is_far(low, high, scale)) {
+        soften<true>(s, p, part, scale, low, high);
+    } else {
+        soften<false>(s, p, part, scale, low, high);
+    }
+}
+// The maximum moves on: sums and results so far are multiplied, and probabilities made again.
+HR_INLINE void rise(running &r, const float (&s)[8][4], hr_u32 (&p)[4][4], float (&part)[2],
+                    float (&sums)[4], float (&out)[PANELS][8][4], float scale) {
+    float use[2], keep[2];
+#pragma unroll
+    for (int half = 0; half < 2; half++) {
+        float m = s[0][2 * half];
+#pragma unroll
+        for (int n = 0; n < 8; n++) {
+            m = fmaxf(m, fmaxf(s[n][2 * half], s[n][2 * half + 1]));
+        }
+        m = fmaxf(m, __shfl_xor_sync(0xffffffffu, m, 1));
+        m = fmaxf(m, __shfl_xor_sync(0xffffffffu, m, 2));
+        const float to = fmaxf(ONES ? m + MARGIN / scale : m, r.most[half]);
+        use[half] = to == none() ? 0.0f : to;
+        keep[half] = hr_exp2((r.most[half] - use[half]) * scale);
+        r.most[half] = to;
+        r.sum[half] *= keep[half];
+        sums[2 * half] *= keep[half];
+        sums[2 * half + 1] *= keep[half];
+    }
+#pragma unroll
+    for (int x = 0; x < PANELS; x++) {
+#pragma unroll
+        for (int i = 0; i < 32; i++) {
+            out[x][i / 4][i % 4] *= keep[i / 2 % 2];
+        }
+    }
+    soften(s, p, part, scale, use[0], use[1]);
+}
+
+// ---- sums of rows by a product with ones, and probabilities of what is hidden ----
+
+HR_INLINE hr_u32 spread(hr_u32 x, hr_u32 how) {
+#ifdef HRI_EMULATED
+    hr_u32 y = 0;
+    for (int i = 0; i < 4; i++) {
+        y |= (x >> ((how >> (4 * i) & 3u) * 8 + 7) & 1u ? 0xffu : 0u) << (8 * i);
+    }
+    return y;
+#else
+    hr_u32 y;
+    asm("prmt.b32 %0, %1, %2, %3;" : "=r"(y) : "r"(x), "r"(0), "r"(how));
+    return y;
+#endif
+}
+HR_INLINE void hide_pairs(hr_u32 (&p)[4][4], hr_u32 word) {
+#pragma unroll
+    for (int k = 0; k < 8; k++) {
+        const hr_u32 x = word << (7 - k);
+        p[k / 4][k % 4] &= spread(x, 0x9988);
+        p[k / 4 + 2][k % 4] &= spread(x, 0xbbaa);
+    }
+}
+#ifndef HRI_EMULATED
+#define ADD_ONES(T)                                                                                \
+    asm volatile("wgmma.mma_async.sync.aligned.m64n8k16.f32." T "." T                              \
+                 " {%0,%1,%2,%3}, {%4,%5,%6,%7}, %8, 1, 1, 1, 0;"                                  \
+                 : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])                      \
+                 : "r"(p[t][0]), "r"(p[t][1]), "r"(p[t][2]), "r"(p[t][3]), "l"(described(ones, 0)))
+#endif
+HR_INLINE void add_ones(float (&sums)[4], const hr_u32 (&p)[4][4], const char *ones) {
+#ifdef HRI_EMULATED
+    for (int half = 0; half < 2; half++) {
+        float more = 0.0f;
+        for (int k = half; k < 16; k += 2) {
+            more += low_of(p[k / 4][k % 4], ELEM()) + high_of(p[k / 4][k % 4], ELEM());
+        }
+        more += __shfl_xor_sync(0xffffffffu, more, 1);
+        more += __shfl_xor_sync(0xffffffffu, more, 2);
+        sums[2 * half] += more;
+        sums[2 * half + 1] += more;
+    }
+#elif defined(__CUDA_ARCH_FEAT_SM90_ALL)
+#pragma unroll
+    for (int t = 0; t < 4; t++) {
+        if (is_bf16(ELEM())) {
+            ADD_ONES("bf16");
+        } else {
+            ADD_ONES("f16");
+        }
+    }
+#endif
+}
+
+HR_INLINE void pinned_sums(float (&sums)[4]) {
+#ifndef HRI_EMULATED
+    if (ONES) {
+        asm volatile("" : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])::"memory");
+    }
+#endif
+}
+
+// ---- numbers of a mask ----
+
+// 16 bytes to shared memory by way of the near cache: other warps and blocks read the same.
+HR_INLINE void copy_near(char *to, const MELEM *from, hr_u32 bytes) {
+#ifdef HRI_EMULATED
+    fake_now->async_copy(to, from, 16, bytes);
+#else
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 16, %2;" ::"r"(
+                     (hr_u32)__cvta_generic_to_shared(to)),
+                 "l"(from), "r"(bytes)
+                 : "memory");
+#endif
+}
+// Loads of what follows are not made before: there are no registers for them.
+HR_INLINE void apart() {
+#ifndef HRI_EMULATED
+    asm volatile("" ::: "memory");
+#endif
+}
+// This thread's of two rows of one tile; `at` is that of its first key in the first tile, the second row is `down` behind.
+HR_INLINE void copy_numbers(char *room, const MELEM *at, int down, int key, int keys) {
+    const int left = keys - key - threadIdx.x % 4 * 16;
+    at += key;
+#pragma unroll
+    for (int row = 0; row < 2; row++) {
+        if (row == 0 || down != 0) {
+#pragma unroll
+            for (int i = 0; i < PIECES; i++) {
+                copy_near(room + (row * PIECES + i) * (THREADS * 16), at + i * EACH,
+                          i * EACH < left ? 16u : 0u);
+            }
+        }
+        at += down;
+        apart();
+    }
+}
+HR_INLINE void add_numbers(float (&s)[8][4], const char *room, int down, float over) {
+#pragma unroll
+    for (int i = 0; i < 2 * PIECES; i++) {
+        const hr_pack<MELEM, EACH> x =
+            *(const hr_pack<MELEM, EACH> *)(room + i % PIECES * (THREADS * 16) +
+                                            (i < PIECES || down == 0 ? 0 : PIECES * THREADS * 16));
+#pragma unroll
+        for (int c = 0; c < EACH; c++) {
+            const int key = i % PIECES * EACH + c;
+            float &y = s[key / 2][i / PIECES * 2 + key % 2];
+            y = fmaf(hr_load(x.at[c]), over, y);
+        }
+        apart();
+    }
+}
+// The same from where they are, of rows that are no whole pieces.
+HR_INLINE void add_numbers(float (&s)[8][4], const MELEM *at, int down, int key, int keys,
+                           float over) {
+    const int left = keys - threadIdx.x % 4 * 16 - 1;
+#pragma unroll
+    for (int i = 0; i < 32; i++) {
+        const int k = key + i / 4 * 2 + i % 2;
+        s[i / 4][i % 4] =
+            fmaf(hr_load(at[(i / 2 % 2 ? down : 0) + (k < left ? k : left)]), over, s[i / 4][i % 4]);
+    }
+}
+// ---- dropout ----
+
+// Of 16 keys side by side of two rows; blocks of four draws, those of the second row `down` behind.
+HR_INLINE void drop(hr_u32 (&p)[4][4], const hr_control *control, hr_u32 node, hr_u32 sample,
+                    hr_u32 block, hr_u32 down, hr_u32 limit) {
+    const hr_control c = *control;
+#pragma unroll
+    for (int i = 0; i < 8; i++) {
+        const int half = i / 4, k = i % 4;
+        hr_u32 w[4];
+        hr_philox(c.seed, c.step, node, c.first_sample + sample, block + half * down + k, w);
+        p[k][half] &= (w[0] < limit ? 0u : 0xffffu) | (w[1] < limit ? 0u : 0xffff0000u);
+        p[k][half + 2] &= (w[2] < limit ? 0u : 0xffffu) | (w[3] < limit ? 0u : 0xffff0000u);
+    }
+}
+
+// A query that sees no key weighs those the same that are hidden by finite numbers.  A warp.
+HR_INLINE void weigh_hidden(ELEM *o, float *lse, const MELEM *mask, const ELEM *v, const shape &a,
+                            const bits_shape &e, const hr_control *control, hr_u32 sample,
+                            hr_i64 row, hr_i64 keys) {
+    const int lane = threadIdx.x & 31;
+    float sum[2] = {0.0f, 0.0f}, count = 0.0f;
+    hr_u32 w[4] = {0, 0, 0, 0};
+    for (hr_i64 j = 0; j < keys; j++) {
+        if (DROP && j % 4 == 0) {
+            hr_philox(control->seed, control->step, e.node, control->first_sample + sample,
+                      (hr_u32)((hr_u64)row * (hr_u64)a.keys / 4 + (hr_u64)j / 4), w);
+        }
+        if (hr_load(mask[j]) > none()) {
+            const hr_u32 draw = j & 2 ? (j & 1 ? w[3] : w[2]) : (j & 1 ? w[1] : w[0]);
+            const float by = !DROP ? 1.0f : draw < e.limit ? 0.0f : e.keep;
+            count += 1.0f;
+#pragma unroll
+            for (int i = 0; i < 2; i++) {
+                sum[i] += lane + 32 * i < a.depth ? by * hr_load(v[j * a.v_row + lane + 32 * i]) : 0.0f;
+            }
+        }
+    }
+#pragma unroll
+    for (int i = 0; i < 2; i++) {
+        if (count > 0.0f && lane + 32 * i < a.depth) {
+            hr_store(&o[lane + 32 * i], sum[i] / count);
+        }
+    }
+    if (count > 0.0f && lane == 0) {
+        *lse = -1e30f * a.scale;
+    }
+}
