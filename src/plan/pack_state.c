@@ -120,8 +120,17 @@ static void remember(hri_pack_state *e, undo_kind kind, uint32_t index, uint64_t
         (hri_pack_undo){(uint32_t)kind & 3u, index & 0x3fffffffu, why, value};
 }
 
+/* Its low is about to rise: the heights that it makes may be no more. */
+static void mark_stale(hri_pack_state *e, uint32_t id) {
+    const uint64_t low = e->low[id];
+    for (uint32_t s = e->p->items[id].begin; s < e->p->items[id].end; s++) {
+        e->stale[s] |= e->height[s] == low;
+    }
+}
+
 void hri_pack_set_low(hri_pack_state *e, uint32_t id, uint64_t low, int32_t why) {
     remember(e, UNDO_LOW, id, e->low[id], e->why[id]);
+    mark_stale(e, id);
     turn_key(e, id);
     e->low[id] = low;
     e->why[id] = why;
@@ -159,8 +168,14 @@ void hri_pack_take_back(hri_pack_state *e, size_t mark) {
 /* Works out the heights of sections again; 0 when what is left does not fit above one of them, with the reason. */
 int hri_pack_refresh(hri_pack_state *e, uint32_t begin, uint32_t end) {
     for (uint32_t s = begin; s < end; s++) {
+        if (!e->stale[s]) {
+            continue;
+        }
+        e->stale[s] = 0;
+        /* nothing is lower than it was, or than what is placed */
+        const uint64_t bound = e->height[s] > e->floor[s] ? e->height[s] : e->floor[s];
         uint64_t least = UINT64_MAX;
-        for (uint32_t i = e->cover.first[s]; i < e->cover.first[s + 1]; i++) {
+        for (uint32_t i = e->cover.first[s]; i < e->cover.first[s + 1] && least > bound; i++) {
             const uint32_t id = e->cover.items[i];
             if (!e->placed[id] && e->low[id] < least) {
                 least = e->low[id];
@@ -182,6 +197,7 @@ int hri_pack_refresh(hri_pack_state *e, uint32_t begin, uint32_t end) {
             }
         }
         e->failures[s] += 1.0;
+        memset(e->stale + s, 0, (end - s) * sizeof *e->stale);
         return 0;
     }
     return 1;
@@ -201,6 +217,7 @@ int hri_pack_put(hri_pack_state *e, uint32_t id) {
     remember(e, UNDO_PLACED, id, 0, 0);
     for (uint32_t s = item->begin; s < item->end; s++) {
         e->left[s] -= item->size;
+        e->stale[s] = 1;
         remember(e, UNDO_FLOOR, s, e->floor[s], 0);
         e->floor[s] = top;
     }
@@ -220,52 +237,61 @@ int hri_pack_put(hri_pack_state *e, uint32_t id) {
 
 /* ---- set-up ---- */
 
-typedef int (*belongs)(const hri_pack_problem *p, uint32_t key, uint32_t item);
+/* The keys of an item: a range of them.  Those that live with an item are found by asking all. */
+typedef enum list_kind { LIVE_WITH, LIVE_IN, BEGIN_IN, END_IN } list_kind;
 
-static int lives_with(const hri_pack_problem *p, uint32_t key, uint32_t item) {
-    return key != item && hri_pack_overlap(&p->items[key], &p->items[item]);
+static int belongs(const hri_pack_problem *p, list_kind kind, uint32_t key, uint32_t item) {
+    return kind != LIVE_WITH || (key != item && hri_pack_overlap(&p->items[key], &p->items[item]));
 }
 
-static int lives_in(const hri_pack_problem *p, uint32_t key, uint32_t item) {
-    return p->items[item].begin <= key && key < p->items[item].end;
+static void keys_of(const hri_pack_problem *p, list_kind kind, uint32_t item, uint32_t *from,
+                    uint32_t *to) {
+    const hri_pack_item *x = &p->items[item];
+    *from = kind == LIVE_WITH ? 0 : kind == END_IN ? x->end - 1 : x->begin;
+    *to = kind == LIVE_WITH ? p->count : kind == BEGIN_IN ? x->begin + 1 : x->end;
 }
 
-static int begins_in(const hri_pack_problem *p, uint32_t key, uint32_t item) {
-    return p->items[item].begin == key;
-}
-
-static int ends_in(const hri_pack_problem *p, uint32_t key, uint32_t item) {
-    return p->items[item].end == key + 1;
-}
-
-static void make_lists(hri_pack_state *e, hri_pack_lists *out, uint32_t keys, belongs test) {
-    out->first = hri_calloc((size_t)keys + 1, sizeof *out->first);
-    for (int pass = 0; pass < 2 && out->first && (pass == 0 || out->items); pass++) {
-        uint32_t at = 0;
-        for (uint32_t key = 0; key < keys; key++) {
-            out->first[key] = at;
-            for (uint32_t i = 0; i < e->p->count; i++) {
-                if (test(e->p, key, i)) {
-                    if (pass) {
-                        out->items[at] = i;
-                    }
-                    at++;
+/* Counts first, then puts every item where the list of its key has come to. */
+static void fill_lists(const hri_pack_problem *p, hri_pack_lists *out, list_kind kind, int count) {
+    for (uint32_t i = 0; i < p->count; i++) {
+        uint32_t from, to;
+        keys_of(p, kind, i, &from, &to);
+        for (uint32_t key = from; key < to; key++) {
+            if (belongs(p, kind, key, i)) {
+                if (count) {
+                    out->first[key + 1]++;
+                } else {
+                    out->items[out->first[key]++] = i;
                 }
             }
         }
-        out->first[keys] = at;
-        if (!pass) {
-            e->list_bytes += at * sizeof *out->items;
-            if (e->list_bytes > e->most_bytes) {
-                e->gave_up = 1;
-                return;
-            }
-            out->items = hri_malloc(((size_t)at + 1) * sizeof *out->items);
-        }
     }
-    if (!out->first || !out->items) {
+}
+
+static void make_lists(hri_pack_state *e, hri_pack_lists *out, uint32_t keys, list_kind kind) {
+    out->first = hri_calloc((size_t)keys + 1, sizeof *out->first);
+    if (!out->first) {
         e->status = HR_E_NOMEM_HOST;
+        return;
     }
+    fill_lists(e->p, out, kind, 1);
+    for (uint32_t key = 0; key < keys; key++) {
+        out->first[key + 1] += out->first[key];
+    }
+    const size_t all = out->first[keys];
+    e->list_bytes += all * sizeof *out->items;
+    if (e->list_bytes > e->most_bytes) {
+        e->gave_up = 1;
+        return;
+    }
+    out->items = hri_malloc((all + 1) * sizeof *out->items);
+    if (!out->items) {
+        e->status = HR_E_NOMEM_HOST;
+        return;
+    }
+    fill_lists(e->p, out, kind, 0);
+    memmove(out->first + 1, out->first, keys * sizeof *out->first); /* each has moved one on */
+    out->first[0] = 0;
 }
 
 static void lists_deinit(hri_pack_lists *l) {
@@ -281,6 +307,7 @@ void hri_pack_state_deinit(hri_pack_state *e) {
     hri_free(e->floor);
     hri_free(e->left);
     hri_free(e->height);
+    hri_free(e->stale);
     hri_free(e->failures);
     hri_free(e->conflict);
     lists_deinit(&e->neighbors);
@@ -306,6 +333,7 @@ void hri_pack_state_init(hri_pack_state *e) {
     e->floor = hri_calloc(m, sizeof *e->floor);
     e->left = hri_calloc(m, sizeof *e->left);
     e->height = hri_calloc(m, sizeof *e->height);
+    e->stale = hri_calloc(m, sizeof *e->stale);
     e->failures = hri_calloc(m, sizeof *e->failures);
     e->conflict = hri_calloc(e->words, sizeof *e->conflict);
     e->reach = hri_calloc(m + 1, sizeof *e->reach);
@@ -320,20 +348,21 @@ void hri_pack_state_init(hri_pack_state *e) {
     e->list_bytes = e->memo_mask * entry;
     e->memo_mask--;
     if (!e->low || !e->why || !e->offset || !e->placed || !e->floor || !e->left || !e->height ||
-        !e->failures || !e->conflict || !e->memo || !e->reach || !e->counts || !e->above) {
+        !e->stale || !e->failures || !e->conflict || !e->memo || !e->reach || !e->counts ||
+        !e->above) {
         e->status = HR_E_NOMEM_HOST;
         return;
     }
     const struct {
         hri_pack_lists *out;
         size_t keys;
-        belongs test;
-    } all[] = {{&e->neighbors, n, lives_with},
-               {&e->cover, m, lives_in},
-               {&e->begins, m, begins_in},
-               {&e->ends, m, ends_in}};
+        list_kind kind;
+    } all[] = {{&e->neighbors, n, LIVE_WITH},
+               {&e->cover, m, LIVE_IN},
+               {&e->begins, m, BEGIN_IN},
+               {&e->ends, m, END_IN}};
     for (size_t i = 0; i < sizeof all / sizeof *all && !e->gave_up && e->status == HR_OK; i++) {
-        make_lists(e, all[i].out, (uint32_t)all[i].keys, all[i].test);
+        make_lists(e, all[i].out, (uint32_t)all[i].keys, all[i].kind);
     }
 }
 
@@ -349,6 +378,7 @@ void hri_pack_state_start(hri_pack_state *e, uint64_t nodes) {
     for (uint32_t id = 0; id < p->count; id++) {
         turn_key(e, id);
     }
+    memset(e->stale, 0, p->sections * sizeof *e->stale);
     for (uint32_t s = 0; s < p->sections; s++) {
         e->floor[s] = 0;
         e->height[s] = p->live[s] ? 0 : UINT64_MAX;

@@ -33,6 +33,7 @@ struct hri_pack_state {
     uint64_t *floor;  /* (sections): the end of the highest placed */
     uint64_t *left;   /* (sections): bytes not placed yet */
     uint64_t *height; /* (sections): the least low of those not placed; UINT64_MAX where all are */
+    uint8_t *stale;   /* (sections): the height is to be worked out again */
     double *
         failures; /* (sections): how often one was the place of a failure, fading from round to round */
     hri_pack_lists neighbors; /* of an item: those that live with it */
