@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "base/threads.h"
 #include "cli/common/command.h"
 #include "show/pack.h"
 #include "show/help_texts.h"
@@ -19,14 +20,14 @@ static const hri_field fields[] = {
      offsetof(pack_options, capacity), HRI_FIELD_BYTES, .metavar = "SIZE"},
     {"align", "alignment of offsets", offsetof(pack_options, align), HRI_FIELD_BYTES, "1", .min = 1,
      .max = 1e12, .metavar = "SIZE"},
-    {"effort", "search steps; 0: 20000, or 100000 for a capacity and up to 1000 buffers",
+    {"effort", "search steps; 0: 20000, or 300000 for a capacity and up to 1000 buffers",
      offsetof(pack_options, effort), HRI_FIELD_INT, "0", .min = 0, .max = 1e9, .metavar = "N"},
     {"json", "print one JSON object instead of CSV", offsetof(pack_options, json), HRI_FIELD_BOOL,
      .value = NULL},
     {0},
 };
 
-enum { MOST_BYTES = 64 << 20, SEARCH_BYTES = 16 << 20 };
+enum { MOST_BYTES = 64 << 20, SEARCH_BYTES = 32 << 20 };
 
 static int print_json(hri_cli *cli, const hri_pack_file *file, const uint64_t *offsets,
                       const hri_pack_result *r, int code) {
@@ -43,15 +44,19 @@ static int pack(hri_cli *cli, const pack_options *o, const hri_pack_file *file) 
     if (!offsets) {
         return hri_cli_failed(cli, NULL, "the offsets", HR_E_NOMEM_HOST);
     }
-    const uint64_t usual = o->capacity && file->count <= 1000 ? 100000 : 20000;
+    hri_threads *threads = NULL; /* without them it takes longer, and that is all */
+    (void)!hri_threads_create(0, &threads);
+    const uint64_t usual = o->capacity && file->count <= 1000 ? 300000 : 20000;
     const hri_pack_options options = {.align = o->align,
                                       .capacity = o->capacity,
                                       .effort = o->effort ? (uint64_t)o->effort : usual,
-                                      .search_bytes = SEARCH_BYTES};
+                                      .search_bytes = SEARCH_BYTES,
+                                      .threads = threads};
     hri_pack_result result;
     size_t bad[2];
     int code;
     const hr_status status = hri_pack(file->buffers, file->count, &options, offsets, &result);
+    hri_threads_destroy(threads);
     if (status != HR_OK) {
         code = hri_cli_failed(cli, NULL, "packing", status);
     } else if (!hri_pack_check(file->buffers, file->count, o->align, offsets, result.height, bad)) {

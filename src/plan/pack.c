@@ -26,7 +26,8 @@ typedef struct packer {
     hri_pack_fit best_fit;
     uint64_t height;
     const char *method;
-    size_t most_bytes;     /* of a thorough search; 0: not thorough */
+    size_t most_bytes; /* of a thorough search; 0: not thorough */
+    hri_threads *threads;
     hri_pack_state *exact; /* the search for the goal, when it is thorough */
     hri_pack_regroup *blocks;
     uint64_t above; /* no packing is lower: the bound, and what exact search adds to it */
@@ -395,7 +396,7 @@ static hr_status try_blocks(packer *k, uint64_t steps) {
     use_steps(k, steps);
     hr_status status = HR_OK;
     if (!k->blocks) {
-        status = hri_pack_blocks_create(&k->p, k->goal, k->most_bytes, &k->blocks);
+        status = hri_pack_blocks_create(&k->p, k->goal, k->most_bytes, k->threads, &k->blocks);
     }
     if (status == HR_OK) {
         status = hri_pack_blocks_run(k->blocks, &nodes, k->trial, &verdict);
@@ -441,6 +442,7 @@ hr_status hri_pack(const hri_pack_buffer *buffers, size_t count, const hri_pack_
     packer k = {.align = options->align ? options->align : 1,
                 .goal = options->capacity,
                 .most_bytes = options->search_bytes,
+                .threads = options->threads,
                 .steps_left = options->effort ? options->effort : DEFAULT_EFFORT};
     if ((k.align & (k.align - 1)) != 0) {
         return HR_E_INVALID;

@@ -6,7 +6,8 @@
  *   exact    search over the valleys of the skyline for a given height (pack_exact.c); finds the packings that greedy
  *            orders miss on tight problems, and can prove that there is none
  *   blocks   buffers that make a rectangle together are one (pack_blocks.c), and those are packed exactly;
- *            they come apart and are joined again (pack_regroup.c); in a thorough search only
+ *            they come apart and are joined again (pack_regroup.c), several attempts at a time (pack_waves.c); in a
+ *            thorough search only
  *   coarse   the large buffers alone packed exactly, the small ones put into the gaps (pack_coarse.c)
  *   search   moves of single buffers in the best order, aimed at the buffer on top
  * The last four take turns with more steps each time, so that a large effort does not delay what a small one finds.
@@ -14,13 +15,15 @@
  * Pure and deterministic: effort is counted in steps, never in seconds, so the same problem has the same packing on
  * every machine.  hri_pack_check shares no code with the rest.
  *
- * Threads: any thread; nothing is shared. */
+ * Threads: any thread; nothing is shared but the pool of options. */
 #ifndef HRI_PLAN_PACK_H
 #define HRI_PLAN_PACK_H
 
 #include <stddef.h>
 #include <stdint.h>
 #include <headroom/status.h>
+
+#include "base/threads.h"
 
 /* Lives in lower <= t < upper. */
 typedef struct hri_pack_buffer {
@@ -34,6 +37,8 @@ typedef struct hri_pack_options {
     uint64_t effort;   /* steps of search, each about a millisecond at 1,000 buffers; 0: 2,000 */
     size_t
         search_bytes; /* for a thorough search for the capacity, which remembers what failed; 0: a plain one */
+    hri_threads *
+        threads; /* that a thorough search may use; NULL: none.  The packing is the same with any number of them. */
 } hri_pack_options;
 
 typedef struct hri_pack_result {

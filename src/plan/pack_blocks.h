@@ -2,6 +2,8 @@
 #ifndef HRI_PLAN_PACK_BLOCKS_H
 #define HRI_PLAN_PACK_BLOCKS_H
 
+#include <stdatomic.h>
+
 #include "plan/pack_int.h"
 
 enum { HRI_PACK_NO_BLOCK = UINT32_MAX, HRI_PACK_MOST_PARTS = 5 };
@@ -63,5 +65,35 @@ int hri_pack_join_sure_wheel(hri_pack_builder *b);
 void hri_pack_fill_slack(hri_pack_builder *b);
 /* What ends where nothing takes its place lives on until something does, and the other way round, where there is room. */
 void hri_pack_stretch(hri_pack_builder *b);
+
+/* ---- pack_regroup.c ---- */
+
+enum { HRI_PACK_KINDS = 32 };
+
+/* One attempt at a packing by blocks.  It touches nothing that another one does but `first_found`, which it reads. */
+typedef struct hri_pack_attempt {
+    hri_pack_builder b, kept; /* `kept` is what is improved */
+    hri_pack_problem rest;    /* the blocks as a problem of their own */
+    uint64_t *found;
+    uint64_t capacity, random;
+    double room; /* bytes and sections that are free */
+    size_t most_bytes;
+    uint32_t fewest; /* blocks that were not refuted */
+    /* What to do: look at a kind, or take a turn with it; the number is that in its wave. */
+    uint32_t kind, turn, number;
+    int looking;
+    const _Atomic uint32_t *first_found; /* the number of the first that found one */
+    uint64_t nodes;                      /* that it may use; then those not used */
+    /* What came of it; `left` says how good the kind is, little being good. */
+    uint32_t left;
+    hr_status status;
+    hri_pack_verdict verdict;
+} hri_pack_attempt;
+
+/* capacity is set; deinit in any case. */
+HR_MUST_CHECK hr_status hri_pack_attempt_init(hri_pack_attempt *g, const hri_pack_problem *p);
+void hri_pack_attempt_deinit(hri_pack_attempt *g);
+void hri_pack_attempt_run(hri_pack_attempt *g);
+void hri_pack_attempt_offsets(const hri_pack_attempt *g, uint64_t *offsets);
 
 #endif

@@ -84,9 +84,10 @@ HR_MUST_CHECK hr_status hri_pack_exact(const hri_pack_problem *p, uint64_t capac
 typedef struct hri_pack_regroup hri_pack_regroup;
 
 /* A search for a packing of at most `capacity`, no less than the bound, that joins buffers to blocks and packs those
- * exactly; it can be gone on with.  The problem stays the caller's. */
+ * exactly; it can be gone on with.  The problem stays the caller's, and so do the threads (NULL: none but the caller's). */
 HR_MUST_CHECK hr_status hri_pack_blocks_create(const hri_pack_problem *p, uint64_t capacity,
-                                               size_t most_bytes, hri_pack_regroup **out);
+                                               size_t most_bytes, hri_threads *threads,
+                                               hri_pack_regroup **out);
 void hri_pack_blocks_destroy(hri_pack_regroup *g); /* NULL is allowed */
 /* Searches for about *nodes nodes more, and takes those used off.  Never HRI_PACK_NONE. */
 HR_MUST_CHECK hr_status hri_pack_blocks_run(hri_pack_regroup *g, uint64_t *nodes, uint64_t *offsets,

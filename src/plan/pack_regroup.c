@@ -3,15 +3,14 @@
  * Blocks are joined in one of several ways (pack_blocks.c).  The fewer are left, the more of the puzzle is solved; so some
  * of them come apart and are joined again, a little differently, and what leaves no more of them is kept.  Whenever fewer
  * are left than before, exact search has a try at them.  Failing proves nothing. */
+#include <stdatomic.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "plan/pack_blocks.h"
 
 enum {
-    COSTS = 4,
     MANNERS = 4,
-    KINDS = 2 * MANNERS * COSTS,
     LOOSE_MOST = 6,     /* blocks that come apart at once */
     IDLE_MOST = 300,    /* times in a row that lead to nothing */
     FEW_NODES = 10000,  /* of a try at what is left */
@@ -21,22 +20,15 @@ enum {
 
 #define WASTE 8.0 /* blocks that all the slack is worth */
 
-struct hri_pack_regroup {
-    hri_pack_builder b, kept; /* `kept` is what is improved */
-    hri_pack_problem rest;    /* the blocks as a problem of their own */
-    uint64_t *found;
-    uint64_t capacity, random;
-    double room; /* bytes and sections that are free */
-    size_t most_bytes;
-    uint32_t looked, turn;
-    uint32_t fewest;                    /* blocks of this turn that were not refuted */
-    uint32_t kinds[KINDS], left[KINDS]; /* by the blocks that they left when each was looked at */
-};
+typedef hri_pack_attempt attempt;
 
-typedef hri_pack_regroup regroup;
-
-static uint64_t next_random(regroup *g) {
+static uint64_t next_random(attempt *g) {
     return hri_pack_mix(++g->random);
+}
+
+/* An attempt before it in the wave has found a packing: what this one finds will not be asked for. */
+static int not_needed(const attempt *g) {
+    return atomic_load_explicit(g->first_found, memory_order_relaxed) < g->number;
 }
 
 /* ---- builders ---- */
@@ -112,14 +104,14 @@ static double wasted(const hri_pack_builder *b, uint64_t capacity) {
 }
 
 /* Fewer blocks are better, and less waste is, so that there is some left for the next joins. */
-static double value_of(const regroup *g) {
+static double value_of(const attempt *g) {
     return g->b.live_count + (g->room > 0.0 ? WASTE * wasted(&g->b, g->capacity) / g->room : 0.0);
 }
 
 /* The kinds differ in what they may waste, in whether the slack is filled, in how careful they are, and in whether lives that seem cut
  * short are stretched.  0: the slack is to be filled and there is nothing to fill it with. */
-static int start_kind(regroup *g, uint32_t kind, uint32_t least) {
-    static const double costs[COSTS] = {0.0, 0.02, 0.1, 0.5};
+static int start_kind(attempt *g, uint32_t kind, uint32_t least) {
+    static const double costs[HRI_PACK_KINDS / (2 * MANNERS)] = {0.0, 0.02, 0.1, 0.5};
     const uint32_t manner = kind % MANNERS;
     hri_pack_builder *b = &g->b;
     b->most_cost = costs[kind / (2 * MANNERS)];
@@ -142,7 +134,7 @@ static int start_kind(regroup *g, uint32_t kind, uint32_t least) {
 /* ---- taking apart ---- */
 
 /* It comes apart, and so do some of its parts. */
-static void loosen(regroup *g, uint32_t id) {
+static void loosen(attempt *g, uint32_t id) {
     hri_pack_block *z = &g->b.blocks[id];
     uint32_t parts[HRI_PACK_MOST_PARTS];
     const uint32_t count = z->part_count;
@@ -159,7 +151,7 @@ static void loosen(regroup *g, uint32_t id) {
 }
 
 /* One of the blocks, and some that live beside it or with it. */
-static void loosen_some(regroup *g) {
+static void loosen_some(attempt *g) {
     hri_pack_builder *b = &g->b;
     const hri_pack_block first = b->blocks[b->live[next_random(g) % b->live_count]];
     const uint32_t most = 1 + (uint32_t)(next_random(g) % LOOSE_MOST);
@@ -175,7 +167,7 @@ static void loosen_some(regroup *g) {
 
 /* ---- the blocks that are left ---- */
 
-static void make_rest(regroup *g) {
+static void make_rest(attempt *g) {
     const hri_pack_builder *b = &g->b;
     hri_pack_problem *rest = &g->rest;
     rest->count = b->live_count;
@@ -191,7 +183,7 @@ static void make_rest(regroup *g) {
     }
 }
 
-static void write_offsets(const regroup *g, uint64_t *offsets) {
+void hri_pack_attempt_offsets(const attempt *g, uint64_t *offsets) {
     hri_pack_builder b = g->b;
     for (uint32_t n = 0; n < b.live_count; n++) {
         b.blocks[b.live[n]].above = g->found[n];
@@ -208,7 +200,7 @@ static void take_off(uint64_t *nodes, uint64_t used) {
     *nodes -= used < *nodes ? used : *nodes;
 }
 
-static hr_status pack_rest(regroup *g, uint64_t most, uint64_t *nodes, hri_pack_verdict *verdict) {
+static hr_status pack_rest(attempt *g, uint64_t most, uint64_t *nodes, hri_pack_verdict *verdict) {
     const uint64_t had = most < *nodes ? most : *nodes;
     uint64_t left = had;
     make_rest(g);
@@ -219,14 +211,14 @@ static hr_status pack_rest(regroup *g, uint64_t most, uint64_t *nodes, hri_pack_
 }
 
 /* Takes apart and joins again, until that has led to nothing for a while. */
-static hr_status improve(regroup *g, uint64_t *nodes, hri_pack_verdict *verdict) {
+static hr_status improve(attempt *g, uint64_t *nodes, hri_pack_verdict *verdict) {
     hr_status status = HR_OK;
     double value = value_of(g);
     uint32_t tried = g->b.live_count, changes = 0;
     g->fewest = tried;
     g->b.noise = 1.0;
     copy(&g->kept, &g->b);
-    for (uint32_t idle = 0; idle<IDLE_MOST && * nodes> 0; idle++) {
+    for (uint32_t idle = 0; idle<IDLE_MOST && * nodes> 0 && !not_needed(g); idle++) {
         loosen_some(g);
         g->b.seed = next_random(g);
         hri_pack_join_all(&g->b, 1);
@@ -255,12 +247,12 @@ static hr_status improve(regroup *g, uint64_t *nodes, hri_pack_verdict *verdict)
 }
 
 /* Joins a few at a time; exact search has a short try at what is left each time, until it refutes it. */
-static hr_status descend(regroup *g, uint64_t *nodes, hri_pack_verdict *verdict) {
+static hr_status descend(attempt *g, uint64_t *nodes, hri_pack_verdict *verdict) {
     hr_status status = HR_OK;
     uint32_t before = g->b.live_count + 1;
     *verdict = HRI_PACK_GAVE_UP;
     while (status == HR_OK && *verdict == HRI_PACK_GAVE_UP &&
-           g->b.live_count<before && * nodes> 0) {
+           g->b.live_count<before && * nodes> 0 && !not_needed(g)) {
         before = g->b.live_count;
         hri_pack_join_all(&g->b, before - before / 8);
         take_off(nodes, before);
@@ -272,73 +264,53 @@ static hr_status descend(regroup *g, uint64_t *nodes, hri_pack_verdict *verdict)
     return status;
 }
 
-/* Puts the kind, which stands at that rank, where it belongs by the blocks that it left. */
-static void rank_kind(regroup *g, uint32_t rank, uint32_t kind, uint32_t left) {
-    uint32_t at = rank;
-    for (; at + 1 < g->looked && g->left[at + 1] < left; at++) {
-        g->left[at] = g->left[at + 1];
-        g->kinds[at] = g->kinds[at + 1];
-    }
-    for (; at > 0 && g->left[at - 1] > left; at--) {
-        g->left[at] = g->left[at - 1];
-        g->kinds[at] = g->kinds[at - 1];
-    }
-    g->left[at] = left;
-    g->kinds[at] = kind;
-}
+/* ---- the two kinds of attempts ---- */
 
-/* Each kind once, to see how far it comes. */
-static hr_status look(regroup *g, uint64_t *nodes, hri_pack_verdict *verdict) {
-    const uint32_t kind = g->looked++;
-    g->b.seed = hri_pack_mix(kind + 1);
+/* How far does the kind come, with nothing left to chance? */
+static void look(attempt *g) {
+    g->b.seed = hri_pack_mix(g->kind + 1);
     g->b.noise = 0.0;
-    take_off(nodes, g->b.p->count);
-    if (!start_kind(g, kind, 1)) {
-        rank_kind(g, kind, kind, 2 * g->b.p->count); /* the same as one before it */
-        return HR_OK;
+    take_off(&g->nodes, g->b.p->count);
+    if (!start_kind(g, g->kind, 1)) {
+        g->left = 2 * g->b.p->count; /* the same as another one */
+        return;
     }
-    rank_kind(g, kind, kind, g->b.live_count / 2); /* it is worth a turn */
-    return pack_rest(g, FEW_NODES, nodes, verdict);
+    g->left = g->b.live_count / 2; /* it is worth a turn */
+    g->status = pack_rest(g, FEW_NODES, &g->nodes, &g->verdict);
 }
 
-/* The kinds that leave few blocks have their turns often: the best one every second time, the next every fourth. */
-static hr_status try_turn(regroup *g, uint64_t *nodes, hri_pack_verdict *verdict) {
-    const uint32_t turn = g->turn++;
-    uint32_t rank = 0;
-    while (rank < KINDS - 1 && turn >> rank & 1) {
-        rank++;
+static void take_turn(attempt *g) {
+    g->b.seed = g->random = hri_pack_mix(HRI_PACK_KINDS + g->turn);
+    take_off(&g->nodes, g->b.p->count);
+    g->b.noise = g->turn ? 1.0 : 0.0;
+    g->fewest = 2 * g->b.p->count;
+    (void)start_kind(g, g->kind, 2 * g->b.p->count);
+    g->status = descend(g, &g->nodes, &g->verdict);
+    if (g->status == HR_OK && g->verdict != HRI_PACK_FOUND) {
+        g->status = improve(g, &g->nodes, &g->verdict);
     }
-    const uint32_t kind = g->kinds[rank];
-    g->b.seed = g->random = hri_pack_mix(KINDS + turn);
-    take_off(nodes, g->b.p->count);
-    g->b.noise = turn ? 1.0 : 0.0;
-    (void)start_kind(g, kind, 2 * g->b.p->count);
-    hr_status status = descend(g, nodes, verdict);
-    if (status == HR_OK && *verdict != HRI_PACK_FOUND) {
-        status = improve(g, nodes, verdict);
-    }
-    rank_kind(g, rank, kind, g->fewest);
-    return status;
+    g->left = g->fewest;
 }
 
-void hri_pack_blocks_destroy(hri_pack_regroup *g) {
-    if (g) {
-        builder_deinit(&g->b);
-        builder_deinit(&g->kept);
-        hri_free(g->rest.items);
-        hri_free(g->rest.live);
-        hri_free(g->found);
-        hri_free(g);
+void hri_pack_attempt_run(attempt *g) {
+    g->status = HR_OK;
+    g->verdict = HRI_PACK_GAVE_UP;
+    if (g->looking) {
+        look(g);
+    } else {
+        take_turn(g);
     }
 }
 
-hr_status hri_pack_blocks_create(const hri_pack_problem *p, uint64_t capacity, size_t most_bytes,
-                                 hri_pack_regroup **out) {
-    hri_pack_regroup *g = hri_calloc(1, sizeof *g);
-    if (!g) {
-        return HR_E_NOMEM_HOST;
-    }
-    *g = (hri_pack_regroup){.capacity = capacity, .most_bytes = most_bytes};
+void hri_pack_attempt_deinit(attempt *g) {
+    builder_deinit(&g->b);
+    builder_deinit(&g->kept);
+    hri_free(g->rest.items);
+    hri_free(g->rest.live);
+    hri_free(g->found);
+}
+
+hr_status hri_pack_attempt_init(attempt *g, const hri_pack_problem *p) {
     hr_status status = builder_init(&g->b, p);
     if (status == HR_OK) {
         status = builder_init(&g->kept, p);
@@ -346,28 +318,8 @@ hr_status hri_pack_blocks_create(const hri_pack_problem *p, uint64_t capacity, s
     g->rest.items = hri_calloc(g->b.most, sizeof *g->rest.items);
     g->rest.live = hri_calloc((size_t)p->sections + 1, sizeof *g->rest.live);
     g->found = hri_calloc(g->b.most, sizeof *g->found);
-    if (status != HR_OK || !g->rest.items || !g->rest.live || !g->found) {
-        hri_pack_blocks_destroy(g);
-        return HR_E_NOMEM_HOST;
-    }
     for (uint32_t s = 0; s < p->sections; s++) {
-        g->room += (double)(capacity - p->live[s]);
+        g->room += (double)(g->capacity - p->live[s]);
     }
-    *out = g;
-    return HR_OK;
-}
-
-hr_status hri_pack_blocks_run(hri_pack_regroup *g, uint64_t *nodes, uint64_t *offsets,
-                              hri_pack_verdict *verdict) {
-    hr_status status = HR_OK;
-    *verdict = HRI_PACK_GAVE_UP;
-    while (status == HR_OK && *verdict != HRI_PACK_FOUND && *nodes > 0) {
-        status = g->looked < KINDS ? look(g, nodes, verdict) : try_turn(g, nodes, verdict);
-    }
-    if (status == HR_OK && *verdict == HRI_PACK_FOUND) {
-        write_offsets(g, offsets);
-    } else {
-        *verdict = HRI_PACK_GAVE_UP; /* that the blocks do not fit says nothing of the buffers */
-    }
-    return status;
+    return status == HR_OK && g->rest.items && g->rest.live && g->found ? HR_OK : HR_E_NOMEM_HOST;
 }

@@ -156,7 +156,7 @@ static void make_cut_problem(cut_problem *x, uint64_t seed) {
 static hr_status pack_blocks(const hri_pack_problem *p, uint64_t nodes, uint64_t *offsets,
                              hri_pack_verdict *verdict) {
     hri_pack_regroup *g;
-    hr_status status = hri_pack_blocks_create(p, 100000, 1 << 20, &g);
+    hr_status status = hri_pack_blocks_create(p, 100000, 1 << 20, NULL, &g);
     if (status == HR_OK) {
         status = hri_pack_blocks_run(g, &nodes, offsets, verdict);
         hri_pack_blocks_destroy(g);
@@ -305,6 +305,28 @@ TEST(pack, wheels_of_buffers_that_were_made_smaller_are_found) {
         const hri_pack_result r = pack(b, c.count, &options, offsets);
         CHECK_LE(r.height, 100000000);
     }
+}
+
+/* Four attempts or one at a time: the first of a wave that finds a packing has found it. */
+TEST(pack, threads_change_nothing_but_the_time) {
+    static hri_pack_buffer b[256];
+    static uint64_t alone[256], together[256];
+    hri_threads *threads;
+    CHECK_OK(hri_threads_create(4, &threads));
+    for (uint64_t i = 0; i < 3; i++) {
+        cutter c = {b, 0, i + 1};
+        cut(&c, 0, 60, 100000, 7);
+        for (size_t k = 0; k < c.count; k++) {
+            b[k].bytes -= test_random(&c.random) % (b[k].bytes / 40 + 1);
+        }
+        hri_pack_options options = {.capacity = 100000, .effort = 400, .search_bytes = 1 << 20};
+        const hri_pack_result one = pack(b, c.count, &options, alone);
+        options.threads = threads;
+        const hri_pack_result four = pack(b, c.count, &options, together);
+        CHECK(one.height == four.height && one.steps == four.steps);
+        CHECK(memcmp(alone, together, c.count * sizeof *alone) == 0);
+    }
+    hri_threads_destroy(threads);
 }
 
 /* Two of one size with a gap between them, under one that lives all the time: the first lives on through the gap. */
