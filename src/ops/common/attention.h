@@ -119,6 +119,32 @@ typedef struct hri_attention_shape {
 
 hri_attention_shape hri_attention_shape_of(const hri_attention *a);
 
+/* What attention_masked adds, as kernels have it. */
+typedef struct hri_attention_masks {
+    int64_t mask_batch, mask_head, mask_row;
+    int64_t flag_batch, flag_head, flag_row;
+    float drop, keep;
+    uint32_t node, pairs;
+} hri_attention_masks;
+
+hri_attention_masks hri_attention_masks_of(const hri_attention *a, hr_addr mask);
+
+/* How the kernels of a Hopper get a mask. */
+enum {
+    HRI_ATTENTION_NO_MASK,
+    HRI_ATTENTION_ONE_ROW,
+    HRI_ATTENTION_WHOLE_ROWS,
+    HRI_ATTENTION_ANY_ROWS,
+    HRI_ATTENTION_BITS
+};
+int hri_attention_mask_kind(const hri_attention *a, hr_addr mask);
+
+/* What a mask of numbers does to each tile, written at `at` (attention_flags.cu); copy 0: none, else the mask is written there with rows
+ * of `pitch` elements. */
+uint64_t hri_attention_flags_bytes(const hri_attention *a);
+hr_status hri_attention_flags_make(const hri_attention *a, const hri_gpu_call *c, hr_addr mask,
+                                   hr_addr at, hr_addr copy, int64_t pitch);
+
 /* Of those, forward by bits (attention_bits.c).  0: that is not how it is done. */
 uint64_t hri_attention_bits_workspace(const hri_attention *a, hri_gpu *gpu);
 hr_status hri_attention_bits_run(const hri_attention *a, const hri_gpu_call *c,
@@ -129,6 +155,11 @@ int hri_attention_keys_fit(const hri_attention *a);
 uint64_t hri_attention_keys_workspace(const hri_attention *a, hri_gpu *gpu, int backward);
 hr_status hri_attention_keys_run(const hri_attention *a, const hri_gpu_call *c,
                                  const hri_gpu_attention_at *at, int backward);
+
+/* Of those, backward by the gradients of scores in the work space (attention_scores.c).  0: that is not how it is done. */
+uint64_t hri_attention_scores_workspace(const hri_attention *a, hri_gpu *gpu);
+hr_status hri_attention_scores_run(const hri_attention *a, const hri_gpu_call *c,
+                                   const hri_gpu_attention_at *at);
 
 double hri_attention_flops(const hri_attention *a); /* of one product of all queries and keys */
 

@@ -54,17 +54,6 @@ hri_attention_shape hri_attention_shape_of(const hri_attention *a) {
                                  .group = (int32_t)a->group};
 }
 
-/* What attention_masked adds, as the kernels have it. */
-typedef struct extra {
-    int64_t mask_batch, mask_head, mask_row;
-    int64_t flag_batch, flag_head, flag_row;
-    float drop, keep;
-    uint32_t node, pairs;
-} extra;
-
-/* How attention_hopper.cu gets its mask. */
-enum { NO_MASK, ONE_ROW, WHOLE_ROWS, ANY_ROWS, BITS };
-
 /* Of attention_blind.cu. */
 typedef struct blind {
     int64_t rows, queries, keys, o_batch, o_row, v_batch, v_row, mask_batch, mask_head, mask_row;
@@ -82,7 +71,7 @@ typedef struct cut {
     const hri_gpu_source *delta_source;
     char defines[160], delta_defines[32];
     hri_attention_shape shape;
-    extra extra;
+    hri_attention_masks extra;
 } cut;
 
 static uint8_t has_mask(const hri_attention *a) {
@@ -138,20 +127,21 @@ static void cut_plain(cut *c, const hri_attention *a, int backward) {
 
 /* ---- on Hopper ---- */
 
-static int mask_kind(const hri_attention *a, hr_addr mask) {
+int hri_attention_mask_kind(const hri_attention *a, hr_addr mask) {
     const hri_attention_extra *x = &a->extra;
-    return !mask                                                                        ? NO_MASK
-           : x->mask_type == HR_TYPE_U8                                                 ? BITS
-           : !x->mask_row                                                               ? ONE_ROW
-           : mask % 16 == 0 && a->keys * (int64_t)hr_type_bytes(x->mask_type) % 16 == 0 ? WHOLE_ROWS
-                                                                                        : ANY_ROWS;
+    const int64_t row = a->keys * (int64_t)hr_type_bytes(x->mask_type);
+    return !mask                             ? HRI_ATTENTION_NO_MASK
+           : x->mask_type == HR_TYPE_U8      ? HRI_ATTENTION_BITS
+           : !x->mask_row                    ? HRI_ATTENTION_ONE_ROW
+           : mask % 16 == 0 && row % 16 == 0 ? HRI_ATTENTION_WHOLE_ROWS
+                                             : HRI_ATTENTION_ANY_ROWS;
 }
 
 /* Shared memory of a block with `own` rows `mine` times; the kernels have the same sums. */
 static uint64_t hopper_bytes(const hri_attention *a, int dp, int own, int mine, int kind,
                              int64_t steps) {
     const uint64_t width = hr_type_bytes(a->extra.mask_type);
-    const uint64_t tile = kind == WHOLE_ROWS ? (uint64_t)own * 64 * width : 0;
+    const uint64_t tile = kind == HRI_ATTENTION_WHOLE_ROWS ? (uint64_t)own * 64 * width : 0;
     return 1024 + (uint64_t)mine * (uint64_t)(own * dp * 2) +
            3 * (2 * 64 * (uint64_t)dp * 2 + tile) + (mine > 1 ? 3 * 2 * 64 * sizeof(float) : 0) +
            (uint64_t)steps * 4;
@@ -161,15 +151,15 @@ static uint64_t hopper_bytes(const hri_attention *a, int dp, int own, int mine, 
 static hr_status cut_hopper(cut *c, const hri_attention *a, int back, hr_addr mask,
                             uint64_t shared) {
     const int dp = a->depth <= 64 ? 64 : 128;
-    int kind = mask_kind(a, mask);
+    int kind = hri_attention_mask_kind(a, mask);
     /* Blocks of one warpgroup wait for nobody, larger ones read less: as measured on an H200. */
-    const int groups = !back && (dp == 128 || kind == ONE_ROW) ? 2 : 1;
+    const int groups = !back && (dp == 128 || kind == HRI_ATTENTION_ONE_ROW) ? 2 : 1;
     const int blocks = (dp == 128 ? 2 : back ? 3 : 4) / groups;
     const int own = 64 * groups, mine = back ? 2 : 1;
     const int64_t keys = hri_gpu_up(a->keys, 64), queries = hri_gpu_up(a->queries, 64) * a->group;
     const int64_t steps = back && queries > keys ? queries : keys;
-    if (kind == WHOLE_ROWS && hopper_bytes(a, dp, own, mine, kind, steps) > shared) {
-        kind = ANY_ROWS;
+    if (kind == HRI_ATTENTION_WHOLE_ROWS && hopper_bytes(a, dp, own, mine, kind, steps) > shared) {
+        kind = HRI_ATTENTION_ANY_ROWS;
     }
     const uint64_t bytes = hopper_bytes(a, dp, own, mine, kind, steps);
     if (bytes > shared) {
@@ -184,16 +174,31 @@ static hr_status cut_hopper(cut *c, const hri_attention *a, int back, hr_addr ma
     snprintf(
         c->defines, sizeof c->defines,
         "-DELEM=%s -DMELEM=%s -DDP=%d -DCAUSAL=%d -DBACKWARD=%d -DWGS=%d -DBLOCKS=%d -DMASK=%d",
-        hri_gpu_type(a->type), hri_gpu_type(mask && kind != BITS ? a->extra.mask_type : a->type),
-        dp, a->causal != 0, back, groups, blocks, kind);
+        hri_gpu_type(a->type),
+        hri_gpu_type(mask && kind != HRI_ATTENTION_BITS ? a->extra.mask_type : a->type), dp,
+        a->causal != 0, back, groups, blocks, kind);
     return HR_OK;
+}
+
+hri_attention_masks hri_attention_masks_of(const hri_attention *a, hr_addr mask) {
+    const hri_attention_extra *x = &a->extra;
+    const int64_t across = hri_gpu_up(a->keys, FLAG_TILE);
+    const int64_t along = hri_gpu_up(x->mask_rows, FLAG_TILE);
+    return (hri_attention_masks){.mask_batch = x->mask_batch,
+                                 .mask_head = x->mask_head,
+                                 .mask_row = x->mask_row,
+                                 .flag_batch = x->mask_batch ? x->mask_heads * along * across : 0,
+                                 .flag_head = x->mask_head ? along * across : 0,
+                                 .flag_row = x->mask_row ? across : 0,
+                                 .drop = x->drop,
+                                 .keep = x->drop < 1.0f ? 1.0f / (1.0f - x->drop) : 0.0f,
+                                 .node = x->node,
+                                 .pairs = a->keys % 2 == 0 && mask % 8 == 0};
 }
 
 static void cut_mask(cut *c, const hri_attention *a, hr_addr mask) {
     const hri_attention_extra *x = &a->extra;
     const size_t used = strlen(c->defines);
-    const int64_t across = hri_gpu_up(a->keys, FLAG_TILE);
-    const int64_t along = hri_gpu_up(x->mask_rows, FLAG_TILE);
     if (!c->hopper) {
         snprintf(c->defines + used, sizeof c->defines - used,
                  " -DMASKED=1 -DMELEM=%s -DMROWS=%d -DDROP=%d", hri_gpu_type(x->mask_type),
@@ -202,16 +207,7 @@ static void cut_mask(cut *c, const hri_attention *a, hr_addr mask) {
                  : a->keys % 4 == 0 ? 4
                                     : 1);
     }
-    c->extra = (extra){.mask_batch = x->mask_batch,
-                       .mask_head = x->mask_head,
-                       .mask_row = x->mask_row,
-                       .flag_batch = x->mask_batch ? x->mask_heads * along * across : 0,
-                       .flag_head = x->mask_head ? along * across : 0,
-                       .flag_row = x->mask_row ? across : 0,
-                       .drop = x->drop,
-                       .keep = x->drop < 1.0f ? 1.0f / (1.0f - x->drop) : 0.0f,
-                       .node = x->node,
-                       .pairs = a->keys % 2 == 0 && mask % 8 == 0};
+    c->extra = hri_attention_masks_of(a, mask);
 }
 
 /* Dropout has its draws in attention.cu and attention_grad.cu alone, and what has no mask is no slower there. */
@@ -290,10 +286,10 @@ static uint64_t delta_bytes(const hri_attention *a, int backward) {
     return backward ? (uint64_t)(a->batch * a->heads * a->queries) * sizeof(float) : 0;
 }
 
-static int64_t flag_count(const hri_attention *a) {
+uint64_t hri_attention_flags_bytes(const hri_attention *a) {
     const hri_attention_extra *x = &a->extra;
-    return x->mask_samples * x->mask_heads * hri_gpu_up(x->mask_rows, FLAG_TILE) *
-           hri_gpu_up(a->keys, FLAG_TILE);
+    return (uint64_t)(x->mask_samples * x->mask_heads * hri_gpu_up(x->mask_rows, FLAG_TILE) *
+                      hri_gpu_up(a->keys, FLAG_TILE));
 }
 
 /* A mask of bytes, which backward takes as words of bits in both directions. */
@@ -304,7 +300,7 @@ static int of_bits(const hri_attention *a) {
 static uint64_t look_bytes(const hri_attention *a) {
     return of_bits(a) ? WORDS_ALIGN + hri_attention_words_bytes(a, 0, 0) +
                             hri_attention_words_bytes(a, 0, 1)
-                      : (uint64_t)flag_count(a);
+                      : hri_attention_flags_bytes(a);
 }
 
 /* What cuDNN is not asked for: it has draws of its own for dropout, and attention_masked alone knows a negative scale's mask.  On
@@ -374,26 +370,29 @@ static hr_addr begin_of(const hri_attention *a, const hri_attention_view *v, hr_
     return at + (uint64_t)v->first * hr_type_bytes(a->type);
 }
 
+hr_status hri_attention_flags_make(const hri_attention *a, const hri_gpu_call *c, hr_addr mask,
+                                   hr_addr at, hr_addr copy, int64_t pitch) {
+    int64_t count = (int64_t)hri_attention_flags_bytes(a), rows = a->extra.mask_rows,
+            keys = a->keys;
+    char defines[48];
+    snprintf(defines, sizeof defines, "-DMELEM=%s -DCOPY=%d", hri_gpu_type(a->extra.mask_type),
+             copy != 0);
+    const hri_gpu_grid grid = {.x = (uint32_t)hri_gpu_up(count, THREADS / 32), .threads = THREADS};
+    return hri_gpu_launch(c->gpu, &hri_cu_attention_flags, defines, "attention_flags", &grid,
+                          HRI_GPU_ARGS(&mask, &at, &count, &rows, &keys, &copy, &pitch));
+}
+
 /* Where the flags of the mask are, made; 0: there is no mask. */
 static hr_status look_at_mask(const hri_attention *a, const hri_gpu_call *c, int back, hr_addr mask,
                               hr_addr *out) {
-    hr_addr flags = c->workspace + delta_bytes(a, back);
-    int64_t count = flag_count(a), rows = a->extra.mask_rows, keys = a->keys;
-    char defines[32];
-    *out = mask ? flags : 0;
-    if (!mask) {
-        return HR_OK;
-    }
-    snprintf(defines, sizeof defines, "-DMELEM=%s", hri_gpu_type(a->extra.mask_type));
-    const hri_gpu_grid grid = {.x = (uint32_t)hri_gpu_up(count, THREADS / 32), .threads = THREADS};
-    return hri_gpu_launch(c->gpu, &hri_cu_attention_flags, defines, "attention_flags", &grid,
-                          HRI_GPU_ARGS(&mask, &flags, &count, &rows, &keys));
+    *out = mask ? c->workspace + delta_bytes(a, back) : 0;
+    return mask ? hri_attention_flags_make(a, c, mask, *out, 0, 0) : HR_OK;
 }
 
 /* What a kernel of the backward pass has of a mask. */
 typedef struct look {
     hr_addr mask, flags;
-    extra extra;
+    hri_attention_masks extra;
 } look;
 
 /* Of a mask of bytes: words for the gradients of queries (0) and of keys (1). */
@@ -448,9 +447,9 @@ static hr_status backward(const hri_attention *a, const hri_gpu_call *c,
     cut k;
     hr_addr control = c->control, flags = 0;
     hr_addr q = at->q, key = at->k, v = at->v, o = at->o, lse = at->stats, dout = at->dout;
-    hr_addr dq = at->dq, dk = at->dk, dv = at->dv, delta = c->workspace;
+    hr_addr dq = at->dq, dk = at->dk, dv = at->dv, delta = c->workspace, scores = 0;
     const int64_t heads = a->batch * a->heads;
-    int64_t rows = heads * a->queries;
+    int64_t rows = heads * a->queries, first = 0;
     hr_status status = cut_init(&k, a, c->gpu, 1, mask);
     if (status == HR_OK && !of_bits(a)) {
         status = look_at_mask(a, c, 1, mask, &flags);
@@ -482,7 +481,8 @@ static hr_status backward(const hri_attention *a, const hri_gpu_call *c,
     if (status == HR_OK && a->keys > 0) {
         status = hri_gpu_launch(c->gpu, k.source, k.defines, "attention_grad_keys", &keys,
                                 HRI_GPU_ARGS(&q, &key, &v, &dout, &lse, &delta, &dk, &dv, &k.shape,
-                                             &l[1].mask, &l[1].flags, &control, &l[1].extra));
+                                             &l[1].mask, &l[1].flags, &control, &l[1].extra,
+                                             &scores, &first)); /* the last two on a Hopper alone */
     }
     return status;
 }

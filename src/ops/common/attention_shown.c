@@ -2,7 +2,8 @@
  *
  * The bytes become numbers of q's type in front of the work space (src/ops/cuda/attention_shown.cu), and attention is then what it is
  * with a mask of numbers (attention_cuda.c): what is hidden whole is skipped there, and what is shown whole is not read again.  Forward a
- * Hopper takes bits (attention_bits.c), and masks of keys go another way where a library takes lengths (attention_keys.c). */
+ * Hopper takes bits (attention_bits.c), and masks of keys go another way where a library takes lengths (attention_keys.c); backward it makes the gradients of
+ * scores once, with every mask (attention_scores.c). */
 #include "ops/common/attention.h"
 #include "ops/common/gpu.h"
 
@@ -53,18 +54,17 @@ static hr_status numbers_of(const hri_attention *a, const hri_gpu_call *c, hr_ad
 
 uint64_t hri_attention_masked_cuda_workspace(const hri_attention *a, hri_gpu *gpu, int backward) {
     const uint64_t bits = backward ? 0 : hri_attention_bits_workspace(a, gpu);
-    if (bits > 0) {
-        return bits;
+    const uint64_t keys =
+        bits == 0 && of_bytes(a) ? hri_attention_keys_workspace(a, gpu, backward) : 0;
+    if (bits + keys > 0) {
+        return bits + keys;
     }
-    if (!of_bytes(a)) {
+    const uint64_t scores = backward ? hri_attention_scores_workspace(a, gpu) : 0;
+    if (scores > 0) {
+        return scores;
+    }
+    if (!of_bytes(a) || (backward && hri_attention_grad_takes_bytes(a, gpu))) {
         return hri_attention_cuda_workspace(a, gpu, backward);
-    }
-    const uint64_t keys = hri_attention_keys_workspace(a, gpu, backward);
-    if (keys > 0) {
-        return keys;
-    }
-    if (backward && hri_attention_grad_takes_bytes(a, gpu)) {
-        return hri_attention_cuda_workspace(a, gpu, 1);
     }
     const hri_attention b = with_numbers(a);
     return numbers_bytes(a) + hri_attention_cuda_workspace(&b, gpu, backward);
@@ -92,23 +92,23 @@ hr_status hri_attention_masked_cuda(const hri_attention *a, const hri_gpu_call *
 hr_status hri_attention_masked_grad_cuda(const hri_attention *a, const hri_gpu_call *c,
                                          const hr_addr in[3], hr_addr o, hr_addr lse, hr_addr dout,
                                          const hr_addr out[3], hr_addr mask) {
-    if (!of_bytes(a)) {
-        return hri_attention_grad_cuda(a, c, in, o, lse, dout, out, mask);
-    }
-    if (hri_attention_keys_workspace(a, c->gpu, 1) > 0) {
-        const hri_gpu_attention_at at = {.q = in[0],
-                                         .k = in[1],
-                                         .v = in[2],
-                                         .o = o,
-                                         .stats = lse,
-                                         .dout = dout,
-                                         .dq = out[0],
-                                         .dk = out[1],
-                                         .dv = out[2],
-                                         .mask = mask};
+    const hri_gpu_attention_at at = {.q = in[0],
+                                     .k = in[1],
+                                     .v = in[2],
+                                     .o = o,
+                                     .stats = lse,
+                                     .dout = dout,
+                                     .dq = out[0],
+                                     .dk = out[1],
+                                     .dv = out[2],
+                                     .mask = mask};
+    if (of_bytes(a) && hri_attention_keys_workspace(a, c->gpu, 1) > 0) {
         return hri_attention_keys_run(a, c, &at, 1);
     }
-    if (hri_attention_grad_takes_bytes(a, c->gpu)) {
+    if (hri_attention_scores_workspace(a, c->gpu) > 0) {
+        return hri_attention_scores_run(a, c, &at);
+    }
+    if (!of_bytes(a) || hri_attention_grad_takes_bytes(a, c->gpu)) {
         return hri_attention_grad_cuda(a, c, in, o, lse, dout, out, mask);
     }
     const hri_attention b = with_numbers(a);

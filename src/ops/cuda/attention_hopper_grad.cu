@@ -1,11 +1,22 @@
 // The gradient of attention by the products of warpgroups (Hopper), for 2-byte types: two passes, as in attention.cu, each of which
 // makes the probabilities again, so that the bits are the same every time.  attention_hopper.cuh stands before it.
+//
+// SCORES: the pass of keys comes first and leaves the gradients of the scores in memory, in tiles of 64 keys by 64 queries as its threads
+// have them; attention_grad_sum makes dq of those, so that nothing is computed twice.
+#ifndef SCORES
+#define SCORES 0
+#endif
+#ifndef EARLY // the pass of keys begins the products of the next tile before it waits for those of this one
+#define EARLY 0
+#endif
 
 // The probability of a score.  None is over 1 but by rounding, which may be as large as a mask is: it stays a number.
 HR_INLINE float weight(float s, float scale, float shift) {
     const float x = fmaf(s, scale, -shift);
     return hr_exp2(MASK && MASK != 4 ? fminf(x, 14.0f) : x);
 }
+
+enum { BLOB = 64 * 64 * 2 / 16 }; // pieces of 16 bytes of a tile of scores
 
 // dq of a block's queries, over the keys they see.
 HR_KERNEL __launch_bounds__(THREADS, BLOCKS)
@@ -120,19 +131,40 @@ HR_KERNEL __launch_bounds__(THREADS, BLOCKS)
              a.scale);
 }
 
+// All products are over.  ptxas moves a wait up to where it may, so that it stands behind a branch that needs the probabilities: their
+// signs are never all set.
+HR_INLINE void products_wait_behind(const hr_u32 (&f)[4][4]) {
+    hr_u32 all = ~0u;
+#pragma unroll
+    for (int t = 0; t < 4; t++) {
+        all &= f[t][0] & f[t][1] & f[t][2] & f[t][3];
+    }
+    if (__any_sync(0xffffffffu, all == ~0u)) {
+        products_wait<0>();
+#ifndef HRI_EMULATED
+        asm volatile("nanosleep.u32 1;");
+#endif
+    } else {
+        products_wait<0>();
+    }
+}
+
 // dk and dv of a block's keys, over the queries that see them; scores are turned: rows are keys.
 HR_KERNEL __launch_bounds__(THREADS, BLOCKS > 2 ? 2 : BLOCKS)
     attention_grad_keys(const ELEM *q, const ELEM *k, const ELEM *v, const ELEM *dout,
                         const float *lse, const float *delta, ELEM *dk, ELEM *dv, shape a,
-                        const MELEM *mask, const hr_u8 *flags, const hr_control *control, extra e) {
+                        const MELEM *mask, const hr_u8 *flags, const hr_control *control, extra e,
+                        uint4 *scores, hr_i64 from) {
     HR_SHARED(shared);
     char *const ks = aligned(shared), *const vs = ks + MINE, *const stages = vs + MINE;
+    enum { EACH = EARLY ? 2 * SIDE : STAGE }; // tiles of a mask have two places of their own
+    char *const masks = stages + STAGES * EACH;
     float *const columns =
-        (float *)(stages + STAGES * STAGE); // of a stage: TILE of lse, TILE of delta
+        (float *)(masks + (EARLY ? 2 * MASKED_BYTES : 0)); // of a stage: TILE of lse, TILE of delta
     hr_u32 *const words = (hr_u32 *)(columns + STAGES * 2 * TILE);
     const int lane = threadIdx.x & 31, row = threadIdx.x / 32 * 16 + lane / 4;
     const hr_u32 tiles = (hr_u32)((a.keys + OWN - 1) / OWN), all = gridDim.x / tiles;
-    const hr_i64 k0 = (hr_i64)(blockIdx.x / all) * OWN, head = blockIdx.x % all;
+    const hr_i64 k0 = (hr_i64)(blockIdx.x / all) * OWN, head = from + blockIdx.x % all;
     const hr_i64 shared_heads = a.heads / a.group; // heads of k and v: a block has rows of one
     const hr_i64 b = head / shared_heads, h = head % shared_heads;
     // A causal tile begins with the queries that see its first key.
@@ -162,15 +194,16 @@ HR_KERNEL __launch_bounds__(THREADS, BLOCKS > 2 ? 2 : BLOCKS)
         __syncthreads();
     }
     // The queries of step n to a stage, with do.
-    const auto fetch_queries = [&](int n, int slot) {
+    const auto fetch_queries = [&](int n, int slot, int flip) {
         if (n < steps) {
             const hr_i64 g = n / each, first = (hr_i64)(begin + n % each) * TILE;
-            char *const to = stages + slot * STAGE;
+            char *const to = stages + slot * EACH;
             fetch<TILE>(to, q + g * a.depth, a.q_row, first, a.queries, a.depth);
             fetch<TILE>(to + SIDE, dout + g * a.depth, a.o_row, first, a.queries, a.depth);
             if (MASK == 2 && (words[n] & 0x02020202u)) {
                 m.init(mask, flags, e, a, b, h * a.group + g);
-                m.fetch_tile<TILE, OWN>(to + 2 * SIDE, first, k0);
+                m.fetch_tile<TILE, OWN>(EARLY ? masks + flip * MASKED_BYTES : to + 2 * SIDE, first,
+                                        k0);
             }
             if (threadIdx.x < 2 * TILE) {
                 const int i = threadIdx.x % TILE;
@@ -184,36 +217,38 @@ HR_KERNEL __launch_bounds__(THREADS, BLOCKS > 2 ? 2 : BLOCKS)
         hr_async_commit();
     };
     int n = following(words, 0, steps), next = following(words, n + 1, steps), slot = 0;
-    fetch_queries(n, 0);
-    fetch_queries(next, 1);
+    fetch_queries(n, 0, 0);
+    fetch_queries(next, 1, 1);
     hr_async_wait<1>();
     shown();
     __syncthreads();
-    float out_k[PANELS][8][4], out_v[PANELS][8][4];
+    float out_k[PANELS][8][4], out_v[PANELS][8][4], s[8][4], dp[8][4];
+    hr_u32 f[4][4], g[4][4];
     clear(out_k);
     clear(out_v);
-    while (n < steps) {
-        const char *const stage = stages + slot * STAGE;
-        const float *const column = columns + slot * 2 * TILE + lane % 4 * 2;
-        const int after = slot == STAGES - 1 ? 0 : slot + 1;
-        const int later = following(words, next + 1, steps);
-        const hr_i64 q0 = (hr_i64)(begin + n % each) * TILE;
-        float s[8][4], dp[8][4];
-        hr_u32 f[4][4], g[4][4];
-        fetch_queries(later, after == STAGES - 1 ? 0 : after + 1);
-        if (MASK) {
-            m.init(mask, flags, e, a, b, h * a.group + n / each);
-        }
-        const hr_u32 flag = flag_of(words, n);
-        const hr_u32 word = MASK == 4 && (flag & HIDES) ? m.word(k0, q0, a.keys) : ~0u;
+    const auto begin_tile = [&](const char *stage) {
         products_begin();
         times(s, ks, stage);
         products_end();
         times(dp, vs, stage + SIDE);
         products_end();
-        products_wait<1>();
-        pinned(s);
-        masked<true>(s, flag, m, stage + 2 * SIDE, k0, q0);
+    };
+    const auto word_of = [&](int n) -> hr_u32 {
+        if (MASK != 4 || n >= steps || !(flag_of(words, n) & HIDES)) {
+            return ~0u;
+        }
+        m.init(mask, flags, e, a, b, h * a.group + n / each);
+        return m.word(k0, (hr_i64)(begin + n % each) * TILE, a.keys);
+    };
+    // Probabilities from the scores of step n.
+    const auto weigh = [&](int n, int slot, const char *tile, hr_u32 word) {
+        const float *const column = columns + slot * 2 * TILE + lane % 4 * 2;
+        const hr_i64 q0 = (hr_i64)(begin + n % each) * TILE;
+        const hr_u32 flag = flag_of(words, n);
+        if (MASK && MASK != 4) {
+            m.init(mask, flags, e, a, b, h * a.group + n / each);
+        }
+        masked<true>(s, flag, m, tile, k0, q0);
         if (MASK == 4 && (flag & HIDES)) {
             hide(s, word);
         }
@@ -229,8 +264,10 @@ HR_KERNEL __launch_bounds__(THREADS, BLOCKS > 2 ? 2 : BLOCKS)
             s[i / 4][i % 4 + 1] = edge && key > query + 1 ? 0.0f : p1;
         }
         pack(f, s);
-        products_wait<0>();
-        pinned(dp);
+    };
+    // dv, then the gradients of scores and dk; two groups of products.
+    const auto add_tile = [&](const char *stage, int slot) {
+        const float *const column = columns + slot * 2 * TILE + lane % 4 * 2;
         products_begin();
         add_rows(out_v, f, stage + SIDE);
         products_end();
@@ -244,6 +281,67 @@ HR_KERNEL __launch_bounds__(THREADS, BLOCKS > 2 ? 2 : BLOCKS)
         products_begin();
         add_rows(out_k, g, stage);
         products_end();
+    };
+    const auto leave_scores = [&](int n) {
+        if (SCORES && k0 + threadIdx.x / 128 * 64 < a.keys) {
+            const hr_i64 of = (hr_i64)(blockIdx.x % all) * a.group + n / each,
+                         key = k0 / TILE + threadIdx.x / 128, query = begin + n % each;
+            const hr_i64 tile = (of * ((a.keys + TILE - 1) / TILE) + key) * end + query;
+            uint4 *const to = scores + tile * BLOB + threadIdx.x / 32 % 4 * 128 + lane;
+#pragma unroll
+            for (int t = 0; t < 4; t++) {
+                to[t * 32] = make_uint4(g[t][0], g[t][1], g[t][2], g[t][3]);
+            }
+        }
+    };
+#if EARLY
+    int flip = 0;
+    hr_u32 word = word_of(n);
+    begin_tile(stages);
+    products_wait<1>();
+    pinned(s);
+    while (n < steps) {
+        const int after = slot == STAGES - 1 ? 0 : slot + 1;
+        weigh(n, slot, masks + flip * MASKED_BYTES, word);
+        products_wait_behind(f);
+        pinned(dp);
+        add_tile(stages + slot * EACH, slot);
+        hr_async_wait<0>();
+        shown();
+        __syncthreads(); // the next tile is there, and all are done with the one before this
+        const int later = following(words, next + 1, steps);
+        fetch_queries(later, after == STAGES - 1 ? 0 : after + 1, flip);
+        begin_tile(stages + after * EACH); // behind the last it is read by nobody
+        leave_scores(n);
+        word = word_of(next);
+        products_wait<1>();
+        pinned(s);
+        pin(out_v);
+        pin(out_k);
+        n = next;
+        next = later;
+        slot = after;
+        flip ^= 1;
+    }
+    products_wait<0>();
+    pin(out_v);
+    pin(out_k);
+    __syncthreads(); // all are done with ks
+#else
+    while (n < steps) {
+        const char *const stage = stages + slot * EACH;
+        const int after = slot == STAGES - 1 ? 0 : slot + 1;
+        const int later = following(words, next + 1, steps);
+        fetch_queries(later, after == STAGES - 1 ? 0 : after + 1, 0);
+        const hr_u32 word = word_of(n);
+        begin_tile(stage);
+        products_wait<1>();
+        pinned(s);
+        weigh(n, slot, stage + 2 * SIDE, word);
+        products_wait<0>();
+        pinned(dp);
+        add_tile(stage, slot);
+        leave_scores(n);
         products_wait<0>();
         pin(out_v);
         pin(out_k);
@@ -254,7 +352,108 @@ HR_KERNEL __launch_bounds__(THREADS, BLOCKS > 2 ? 2 : BLOCKS)
         next = later;
         slot = after;
     }
+#endif
     put_rows(dk + b * a.k_batch + h * a.depth, a.k_row, k0, a.keys, a.depth, ks, out_k, a.scale,
              a.scale);
     put_rows(dv + b * a.v_batch + h * a.depth, a.v_row, k0, a.keys, a.depth, ks, out_v, 1.0f, 1.0f);
+}
+
+// An 8 by 8 matrix of 2-byte numbers, two neighbours of row lane / 4 a thread, turned.
+HR_INLINE hr_u32 turn(hr_u32 x) {
+#ifdef HRI_EMULATED
+    const int lane = threadIdx.x & 31, from = lane % 4 * 8 + lane / 8;
+    const hr_u32 low = __shfl_sync(0xffffffffu, x, from);
+    const hr_u32 high = __shfl_sync(0xffffffffu, x, from + 4);
+    return lane / 4 % 2 ? low >> 16 | (high & 0xffff0000u) : (low & 0xffffu) | high << 16;
+#else
+    hr_u32 y;
+    asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(y) : "r"(x));
+    return y;
+#endif
+}
+
+// dq of a block's queries from the gradients of scores: a warp has 16 queries, of which 16 keys are one piece of 16 bytes a thread.
+HR_KERNEL __launch_bounds__(THREADS, DP == 64 && WGS < 3 ? 3 : 2)
+    attention_grad_sum(const ELEM *k, const uint4 *scores, ELEM *dq, shape a, const MELEM *mask,
+                       const hr_u8 *flags, extra e, hr_i64 from) {
+    enum { ROOM = SIDE + OWN * TILE * 2 };
+    HR_SHARED(shared);
+    char *const stages = aligned(shared);
+    hr_u32 *const words = (hr_u32 *)(stages + STAGES * ROOM);
+    const int lane = threadIdx.x & 31, group = threadIdx.x / 128, warp = threadIdx.x / 32 % 4;
+    const hr_u32 tiles = (hr_u32)((a.queries + OWN - 1) / OWN), all = gridDim.x / tiles;
+    const hr_i64 q0 = (hr_i64)(tiles - 1 - blockIdx.x / all) * OWN, local = blockIdx.x % all;
+    const hr_i64 b = (from + local) / a.heads, h = (from + local) % a.heads;
+    const hr_i64 end = CAUSAL && q0 + OWN < a.keys ? q0 + OWN : a.keys;
+    const int steps = (int)((end + TILE - 1) / TILE);
+    const hr_i64 across = (a.queries + TILE - 1) / TILE, own = q0 / TILE + group;
+    k += b * a.k_batch + h / a.group * a.depth;
+    head_mask m;
+    m.init(mask, flags, e, a, b, h);
+    for (int j = threadIdx.x; j < steps; j += THREADS) {
+        hr_u32 word = 0;
+        for (int w = 0; w < WGS && q0 + w * 64 < a.queries; w++) {
+            const hr_i64 key = (hr_i64)j * TILE, query = q0 + w * 64;
+            word |= (MASK == 4 ? m.of_bits(key, query, a.keys) : m.of(query, key)) << (w * 8);
+        }
+        words[j] = word;
+    }
+    __syncthreads();
+    // Every thread copies the pieces that it reads.
+    const uint4 *const mine =
+        scores + (local * ((a.keys + TILE - 1) / TILE) * across + own) * BLOB + warp * 32 + lane;
+    const auto fetch_keys = [&](int j, int slot) {
+        if (j < steps) {
+            char *const to = stages + slot * ROOM;
+            fetch<TILE>(to, k, a.k_row, (hr_i64)j * TILE, a.keys, a.depth);
+            if (flag_of(words, j) & SEEN) {
+                const uint4 *const at = mine + j * across * BLOB;
+#pragma unroll
+                for (int t = 0; t < 4; t++) {
+                    hr_async_copy(to + SIDE + (t * THREADS + (int)threadIdx.x) * 16, at + t * 128,
+                                  16u);
+                }
+            }
+        }
+        hr_async_commit();
+    };
+    int j = following(words, 0, steps), next = following(words, j + 1, steps), slot = 0;
+    fetch_keys(j, 0);
+    fetch_keys(next, 1);
+    hr_async_wait<1>();
+    shown();
+    __syncthreads();
+    float out[PANELS][8][4];
+    clear(out);
+    while (j < steps) {
+        const char *const stage = stages + slot * ROOM;
+        const int after = slot == STAGES - 1 ? 0 : slot + 1;
+        const int later = following(words, next + 1, steps);
+        hr_u32 f[4][4];
+        fetch_keys(later, after == STAGES - 1 ? 0 : after + 1);
+        const bool seen = flag_of(words, j) & SEEN; // what nobody sees was not written
+#pragma unroll
+        for (int t = 0; t < 4; t++) {
+            const uint4 x = *(const uint4 *)(stage + SIDE + (t * THREADS + (int)threadIdx.x) * 16);
+            f[t][0] = turn(seen ? x.x : 0u);
+            f[t][1] = turn(seen ? x.z : 0u);
+            f[t][2] = turn(seen ? x.y : 0u);
+            f[t][3] = turn(seen ? x.w : 0u);
+        }
+        products_begin();
+        add_rows(out, f, stage);
+        products_end();
+        products_wait<0>();
+        pin(out);
+        hr_async_wait<1>();
+        shown();
+        __syncthreads(); // the next tile is there, and all are done with this one
+        j = next;
+        next = later;
+        slot = after;
+    }
+    hr_async_wait<0>();
+    __syncthreads();
+    put_rows(dq + b * a.q_batch + h * a.depth, a.q_row, q0, a.queries, a.depth, stages, out,
+             a.scale, a.scale);
 }

@@ -1,0 +1,203 @@
+/* The gradient of attention on a GPU of the Hopper generation with a mask: the gradients of scores are made once.
+ *
+ * The pass of keys (src/ops/cuda/attention_hopper_grad.cu) leaves them in the work space, 2 bytes each, in tiles that its threads write as
+ * they have them, and a product of those with k gives dq.  That is five products instead of the seven of two passes that each make the
+ * scores again, and the bits are the same every time.  Heads go in turns, so that a turn's scores take about TURN_BYTES and never more than MOST_BYTES.  The
+ * work space is
+ *
+ *   delta (B, H, T) f32   words (attention_bits.c) or flags of the mask   the mask with whole rows   scores of a turn */
+#include "ops/common/attention.h"
+
+#include "ops/common/gpu.h"
+
+HRI_CU(attention_delta);
+HRI_CU(attention_hopper_grad);
+
+enum {
+    TILE = 64,
+    ALIGN = 256,
+    PIECE = 16,
+    DEPTH_MOST = 128,
+    STAGES = 3,
+    DELTA_THREADS = 128,
+    FILL = 128
+};
+enum { TILE_BYTES = TILE * TILE * 2 };
+#define TURN_BYTES (128ull << 20) /* of a turn, where that fills a GPU */
+#define MOST_BYTES (512ull << 20) /* of a turn */
+
+typedef struct cut {
+    int depth, groups,
+        blocks;          /* of the kernels; warpgroups of a block; blocks of a multiprocessor */
+    int early;           /* the next tile is begun before this one is over */
+    int kind;            /* of mask */
+    int64_t own;         /* rows of a block */
+    int64_t heads, turn; /* of k and v; of those in a turn */
+    int64_t pitch; /* of rows of the mask that are written again, in elements; 0: they are not */
+    uint64_t delta_bytes, look_bytes, copy_bytes, scores_bytes;
+    uint64_t keys_shared, sum_shared;
+} cut;
+
+static uint64_t whole(uint64_t bytes) {
+    return (bytes + ALIGN - 1) / ALIGN * ALIGN;
+}
+
+/* Heads that fill a GPU, in turns that are alike. */
+static void cut_turns(cut *c, const hri_attention *a) {
+    const int64_t queries = hri_gpu_up(a->queries, TILE), keys = hri_gpu_up(a->keys, TILE);
+    const uint64_t each = (uint64_t)(a->group * queries * keys) * TILE_BYTES;
+    const int64_t fill = hri_gpu_up(FILL, hri_gpu_up(a->keys, c->own));
+    const int64_t many = (int64_t)(TURN_BYTES / each);
+    const int64_t most = many > fill ? many : fill;
+    c->heads = a->batch * a->heads / a->group;
+    c->turn = hri_gpu_up(c->heads, hri_gpu_up(c->heads, most));
+    c->scores_bytes = (uint64_t)c->turn * each;
+}
+
+/* The kernels have the same sums. */
+static void cut_shared(cut *c, const hri_attention *a) {
+    const uint64_t tile = (uint64_t)(TILE * c->depth * 2), own = (uint64_t)(c->own * c->depth * 2);
+    const uint64_t mask = c->kind == HRI_ATTENTION_WHOLE_ROWS
+                              ? (uint64_t)(c->own * TILE) * hr_type_bytes(a->extra.mask_type)
+                              : 0;
+    c->keys_shared = 1024 + 2 * own + STAGES * (2 * tile + 2 * TILE * sizeof(float)) + 2 * mask +
+                     (uint64_t)(hri_gpu_up(a->queries, TILE) * a->group) * 4;
+    c->sum_shared = 1024 + STAGES * (tile + (uint64_t)c->own * TILE * 2) +
+                    (uint64_t)hri_gpu_up(a->keys, TILE) * 4;
+}
+
+/* Rows of numbers that are no whole pieces of 16 bytes are written again, so that they are. */
+static void cut_rows(cut *c, const hri_attention *a) {
+    const hri_attention_extra *x = &a->extra;
+    const int64_t width = (int64_t)hr_type_bytes(x->mask_type), each = PIECE / width;
+    if (c->kind == HRI_ATTENTION_ANY_ROWS && a->keys % each != 0) {
+        c->kind = HRI_ATTENTION_WHOLE_ROWS;
+        c->pitch = hri_gpu_up(a->keys, each) * each;
+        c->copy_bytes =
+            whole((uint64_t)(x->mask_samples * x->mask_heads * x->mask_rows * c->pitch * width));
+    }
+}
+
+static int cut_init(cut *c, const hri_attention *a, hri_gpu *gpu, hr_addr mask) {
+    const hri_attention_extra *x = &a->extra;
+    const uint64_t shared = hri_gpu_warpgroup_shared(gpu);
+    if (!x->on || x->mask_samples <= 0 || x->drop > 0.0f || a->scale <= 0.0f ||
+        a->type == HR_TYPE_F32 || a->depth % 8 != 0 || a->depth <= 0 || a->depth > DEPTH_MOST ||
+        a->batch * a->heads * a->queries <= 0 || a->keys <= 0) {
+        return 0;
+    }
+    /* Blocks of one warpgroup wait for nobody, larger ones read less: as measured on an H200. */
+    *c = (cut){.depth = a->depth <= 64 ? 64 : DEPTH_MOST, .kind = hri_attention_mask_kind(a, mask)};
+    c->groups = c->depth == 64 && c->kind == HRI_ATTENTION_BITS ? 1 : 2;
+    c->blocks = 2 / c->groups;
+    c->early = c->groups == 1 || c->kind != HRI_ATTENTION_BITS;
+    c->own = 64 * c->groups;
+    cut_rows(c, a);
+    cut_turns(c, a);
+    cut_shared(c, a);
+    c->delta_bytes = whole((uint64_t)(a->batch * a->heads * a->queries) * sizeof(float));
+    c->look_bytes = whole(c->kind == HRI_ATTENTION_BITS ? hri_attention_words_bytes(a, 0, 1)
+                                                        : hri_attention_flags_bytes(a));
+    return c->scores_bytes <= MOST_BYTES && c->keys_shared <= shared && c->sum_shared <= shared;
+}
+
+uint64_t hri_attention_scores_workspace(const hri_attention *a, hri_gpu *gpu) {
+    cut c;
+    return cut_init(&c, a, gpu, ALIGN)
+               ? c.delta_bytes + c.look_bytes + c.copy_bytes + c.scores_bytes
+               : 0;
+}
+
+static hr_status delta_of(const hri_attention *a, const hri_gpu_call *c,
+                          const hri_gpu_attention_at *at, hr_addr delta) {
+    hri_attention_shape shape = hri_attention_shape_of(a);
+    hr_addr o = at->o, dout = at->dout;
+    int64_t rows = a->batch * a->heads * a->queries;
+    char defines[32];
+    snprintf(defines, sizeof defines, "-DELEM=%s", hri_gpu_type(a->type));
+    const hri_gpu_grid grid = {.x = (uint32_t)hri_gpu_up(rows, DELTA_THREADS / 8),
+                               .threads = DELTA_THREADS};
+    return hri_gpu_launch(c->gpu, &hri_cu_attention_delta, defines, "attention_delta", &grid,
+                          HRI_GPU_ARGS(&o, &dout, &delta, &rows, &shape));
+}
+
+/* What the kernels have of a mask. */
+typedef struct look {
+    hr_addr mask, flags;
+    hri_attention_masks extra;
+} look;
+
+static hr_status look_at(const hri_attention *a, const hri_gpu_call *c, const cut *k, hr_addr mask,
+                         look *out) {
+    const hr_addr at = c->workspace + k->delta_bytes;
+    hri_attention_words w;
+    *out = (look){mask, at, hri_attention_masks_of(a, mask)};
+    if (k->kind != HRI_ATTENTION_BITS) {
+        const int64_t rows = a->extra.mask_rows * k->pitch;
+        const hr_addr copy = k->pitch > 0 ? at + k->look_bytes : 0;
+        if (copy) {
+            out->mask = copy;
+            out->extra.mask_row = k->pitch;
+            out->extra.mask_head = a->extra.mask_head ? rows : 0;
+            out->extra.mask_batch = a->extra.mask_batch ? a->extra.mask_heads * rows : 0;
+        }
+        return hri_attention_flags_make(a, c, mask, at, copy, k->pitch);
+    }
+    const hr_status status = hri_attention_words_make(a, c, mask, at, 0, 1, &w);
+    *out = (look){
+        w.words,
+        w.seen,
+        {.flag_batch = w.batch, .flag_head = w.head, .mask_row = w.row, .flag_row = w.column}};
+    return status;
+}
+
+/* The gradients of `count` heads of k and v from `first` on. */
+static hr_status turn(const hri_attention *a, const hri_gpu_call *c, const cut *k,
+                      const hri_gpu_attention_at *at, look l, int64_t first, int64_t count) {
+    hri_attention_shape shape = hri_attention_shape_of(a);
+    hr_addr q = at->q, key = at->k, v = at->v, dout = at->dout, lse = at->stats;
+    hr_addr dq = at->dq, dk = at->dk, dv = at->dv, delta = c->workspace, control = c->control;
+    hr_addr scores = c->workspace + k->delta_bytes + k->look_bytes + k->copy_bytes;
+    int64_t of_queries = first * a->group;
+    char defines[160];
+    snprintf(defines, sizeof defines,
+             "-DELEM=%s -DMELEM=%s -DDP=%d -DCAUSAL=%d -DBACKWARD=1 -DWGS=%d -DBLOCKS=%d -DMASK=%d "
+             "-DSCORES=1 -DEARLY=%d",
+             hri_gpu_type(a->type),
+             hri_gpu_type(k->kind == HRI_ATTENTION_BITS ? a->type : a->extra.mask_type), k->depth,
+             a->causal != 0, k->groups, k->blocks, k->kind, k->early);
+    const hri_gpu_grid keys = {.x = (uint32_t)(count * hri_gpu_up(a->keys, k->own)),
+                               .threads = (uint32_t)(2 * k->own),
+                               .shared_bytes = (uint32_t)k->keys_shared};
+    const hri_gpu_grid queries = {.x =
+                                      (uint32_t)(count * a->group * hri_gpu_up(a->queries, k->own)),
+                                  .threads = (uint32_t)(2 * k->own),
+                                  .shared_bytes = (uint32_t)k->sum_shared};
+    const hr_status status =
+        hri_gpu_launch(c->gpu, &hri_cu_attention_hopper_grad, defines, "attention_grad_keys", &keys,
+                       HRI_GPU_ARGS(&q, &key, &v, &dout, &lse, &delta, &dk, &dv, &shape, &l.mask,
+                                    &l.flags, &control, &l.extra, &scores, &first));
+    return status == HR_OK ? hri_gpu_launch(c->gpu, &hri_cu_attention_hopper_grad, defines,
+                                            "attention_grad_sum", &queries,
+                                            HRI_GPU_ARGS(&key, &scores, &dq, &shape, &l.mask,
+                                                         &l.flags, &l.extra, &of_queries))
+                           : status;
+}
+
+hr_status hri_attention_scores_run(const hri_attention *a, const hri_gpu_call *c,
+                                   const hri_gpu_attention_at *at) {
+    cut k;
+    look l;
+    if (!cut_init(&k, a, c->gpu, at->mask)) {
+        return HR_E_UNSUPPORTED;
+    }
+    hr_status status = delta_of(a, c, at, c->workspace);
+    if (status == HR_OK) {
+        status = look_at(a, c, &k, at->mask, &l);
+    }
+    for (int64_t first = 0; first < k.heads && status == HR_OK; first += k.turn) {
+        const int64_t left = k.heads - first;
+        status = turn(a, c, &k, at, l, first, left < k.turn ? left : k.turn);
+    }
+    return status;
+}
