@@ -57,6 +57,11 @@ typedef struct hri_kernel {
     /* For ops whose input often is the result of an element-wise call just before (`maker`): both calls in one, to the same
      * bits in all that they write.  HR_E_UNSUPPORTED as above. */
     hr_status (*launch_made)(const struct hri_gpu_call *c, const struct hri_gpu_call *maker);
+    /* For gradients (of dy and x first) whose forward op `beside` may run again just before them, reading the same x first
+     * (`again`, whose results lie apart from all that the gradient reads and writes): both calls in one, to the same bits in all that they write.
+     * HR_E_UNSUPPORTED as above. */
+    const char *beside;
+    hr_status (*launch_beside)(const struct hri_gpu_call *c, const struct hri_gpu_call *again);
 } hri_kernel;
 
 typedef struct hri_kernel_entry {

@@ -293,6 +293,12 @@ int hri_sum_feeds(const hri_gpu_call *sum, const hri_gpu_call *reader);
 int hri_sum_takes(const hri_gpu_call *maker, const hri_gpu_call *sum);
 /* Whether it may be one launch with the element-wise one before, whose result it reads (launch_made). */
 int hri_made_feeds(const hri_gpu_call *maker, const hri_gpu_call *reader);
+/* Whether two uses of ops may be one launch when the first runs again right before the second, its gradient (launch_beside, or a
+ * chain): they read the same whole tensor. */
+int hri_op_beside(const hri_sig *again, const hri_kernel *of_again, const hri_sig *grad,
+                  const hri_kernel *of_grad);
+/* The same of two calls where they lie. */
+int hri_beside(const hri_gpu_call *again, const hri_gpu_call *grad);
 /* A kernel of `behind`, which finds the element-wise call's function as hr_step0, and HR_STEP, HR_T and HR_V defined. */
 HR_MUST_CHECK hr_status hri_scalar_launch_in(const hri_gpu_call *maker,
                                              const hri_gpu_source *behind, const char *kernel,

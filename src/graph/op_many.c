@@ -4,7 +4,8 @@
  * cost more than the work.  Which neighbours may be one launch is decided here, once for all ops, by looking at the
  * memory itself: no call may write what another reads or writes.  Kernels say how (launch_many), never whether.  Element-wise
  * neighbours of which one reads the other's result are a chain (op_chain.c), and some kernels make the sum that they read themselves
- * (launch_sum), or that is made of what they write (launch_added), or the whole element-wise result that they read (launch_made). */
+ * (launch_sum), or that is made of what they write (launch_added), or the whole element-wise result that they read (launch_made), or write
+ * again what the forward op made of what they read (launch_beside). */
 #include "graph/op.h"
 
 #include <string.h>
@@ -90,6 +91,21 @@ int hri_made_feeds(const hri_gpu_call *maker, const hri_gpu_call *reader) {
            hr_meta_bytes(&reader->sig->in[0]) == hr_meta_bytes(&maker->sig->out[0]);
 }
 
+int hri_op_beside(const hri_sig *again, const hri_kernel *of_again, const hri_sig *grad,
+                  const hri_kernel *of_grad) {
+    if (!of_again || !of_grad || again->in_count < 1 || grad->in_count < 2 ||
+        again->in[0].type != grad->in[1].type ||
+        !hr_shape_same(&again->in[0].shape, &grad->in[1].shape)) {
+        return 0;
+    }
+    return of_grad->launch_beside && strcmp(of_grad->beside, again->op->name) == 0;
+}
+
+int hri_beside(const hri_gpu_call *again, const hri_gpu_call *grad) {
+    return hri_op_beside(again->sig, again->kernel, grad->sig, grad->kernel) &&
+           again->in[0] == grad->in[1] && !writes_into(again, grad);
+}
+
 /* The calls from the first on that go together; *out says how many those were. */
 static hr_status launch_some(const hri_gpu_call *calls, uint32_t count, uint32_t *out) {
     hri_chain chain;
@@ -112,6 +128,13 @@ static hr_status launch_some(const hri_gpu_call *calls, uint32_t count, uint32_t
     }
     if (count > 1 && hri_made_feeds(&calls[0], &calls[1])) {
         const hr_status status = calls[1].kernel->launch_made(&calls[1], &calls[0]);
+        *out = 2;
+        if (status != HR_E_UNSUPPORTED) {
+            return status;
+        }
+    }
+    if (count > 1 && hri_beside(&calls[0], &calls[1])) {
+        const hr_status status = calls[1].kernel->launch_beside(&calls[1], &calls[0]);
         *out = 2;
         if (status != HR_E_UNSUPPORTED) {
             return status;

@@ -10,17 +10,13 @@
 
 #include "ops/common/batch_norm_parts.h"
 
-typedef struct batch_norm_apply_attr {
-    bool relu;
-} batch_norm_apply_attr;
-
 static const hri_field batch_norm_apply_fields[] = {
-    {"relu", "apply ReLU", offsetof(batch_norm_apply_attr, relu), HRI_FIELD_BOOL, NULL},
+    {"relu", "apply ReLU", offsetof(hri_batch_norm_apply_attr, relu), HRI_FIELD_BOOL, NULL},
     {0},
 };
 
 static int has_relu(const void *attr) {
-    return ((const batch_norm_apply_attr *)attr)->relu;
+    return ((const hri_batch_norm_apply_attr *)attr)->relu;
 }
 
 static hr_status batch_norm_apply_infer(hri_infer *c) {
@@ -83,7 +79,7 @@ const hr_op hr_op_batch_norm_apply = {
     .in_max = 6,
     .out_count = 1,
     .fields = batch_norm_apply_fields,
-    .attr_bytes = sizeof(batch_norm_apply_attr),
+    .attr_bytes = sizeof(hri_batch_norm_apply_attr),
     .infer = batch_norm_apply_infer,
     .grad = batch_norm_apply_grad,
     .no_grad = 24, /* the gradient of x has what flows through the moments */

@@ -47,4 +47,6 @@ const hr_op hr_op_batch_norm_relu_grad = {
 const hri_kernel hri_kernel_cuda_batch_norm_relu_grad = {
     .launch = batch_norm_relu_grad_cuda,
     .launch_workspace = hri_batch_norm_grad_cuda_workspace,
+    .beside = "batch_norm_apply",
+    .launch_beside = hri_batch_norm_relu_grad_beside_cuda,
 };

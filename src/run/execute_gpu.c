@@ -232,7 +232,7 @@ static hr_status start_copy(const hri_exec_gpu *x, const hri_bound_call *c) {
 }
 
 /* Kernels that may go together (hri_op_launch_many): neighbours of one op, element-wise neighbours, and who
- * reads their sum or makes a part of it, or adds up what they make. */
+ * reads their sum or makes a part of it, or adds up what they make; and a gradient behind the forward op that runs again. */
 static uint32_t neighbours(const hri_exec_gpu *x, uint32_t first) {
     const hri_gpu_call *calls = &x->calls[first];
     const uint32_t left = x->b->call_count - first;
@@ -240,6 +240,10 @@ static uint32_t neighbours(const hri_exec_gpu *x, uint32_t first) {
     while (calls->sig && count < left && calls[count].sig &&
            (calls[count].sig->op == calls->sig->op ||
             (hri_chain_may_hold(calls) && hri_chain_may_hold(&calls[count])))) {
+        count++;
+    }
+    if (count < left && calls->sig && calls[count].sig &&
+        hri_beside(&calls[count - 1], &calls[count])) {
         count++;
     }
     return count < left && calls->sig && calls[count].sig &&

@@ -38,6 +38,9 @@ uint64_t hri_batch_norm_apply_workspace(const hri_sig *s, uint32_t threads);
 /* y = x * a_c + b_c for channels whose scale and shift lie in `scale` (2, C): the second pass.  A second output of the call is
  * the mask. */
 void hri_batch_norm_apply(const hri_call *c, const float *scale, const void *z, int relu);
+typedef struct hri_batch_norm_apply_attr {
+    bool relu;
+} hri_batch_norm_apply_attr;
 
 /* Backward.  Where the sign of y comes from. */
 typedef enum hri_batch_norm_sign {
@@ -66,6 +69,8 @@ hr_status hri_batch_norm_grad_cuda(const hri_gpu_call *c, hri_batch_norm_sign si
 /* FROM_Y and FROM_MASK, with dy = a + b made on the way (launch_sum of device/kernel.h). */
 hr_status hri_batch_norm_grad_sum_cuda(const hri_gpu_call *c, hri_batch_norm_sign sign, hr_addr a,
                                        hr_addr b);
+/* FROM_X, with the y of batch_norm_apply written again (launch_beside of device/kernel.h). */
+hr_status hri_batch_norm_relu_grad_beside_cuda(const hri_gpu_call *c, const hri_gpu_call *again);
 
 /* The mask of such an x. */
 hr_meta hri_batch_norm_mask(const hr_meta *x);

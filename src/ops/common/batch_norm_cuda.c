@@ -199,9 +199,10 @@ uint64_t hri_batch_norm_grad_cuda_workspace(const hri_sig *s, hri_gpu *gpu, uint
     return workspace_of(&c);
 }
 
-/* Where dy comes from: it is there (`more` 0), or is the sum of two, and the parts' sums may then lie in the second. */
+/* Where dy comes from: it is there (`more` 0), or is the sum of two, and the parts' sums may then lie in the second.  y: 0, or
+ * where the forward output goes once more. */
 typedef struct arrival {
-    hr_addr dy, more, sums;
+    hr_addr dy, more, sums, y;
 } arrival;
 
 static hr_status run_grad(const hri_gpu_call *c, hri_batch_norm_sign sign, const arrival *from) {
@@ -211,7 +212,7 @@ static hr_status run_grad(const hri_gpu_call *c, hri_batch_norm_sign sign, const
             inv = c->in[4];
     hr_addr beta = sign == HRI_BN_FROM_X ? c->in[5] : 0;
     hr_addr seen = sign >= HRI_BN_FROM_Y ? c->in[5] : 0; /* y, or its mask */
-    hr_addr dx = c->out[0], dgamma = c->out[1], dbeta = c->out[2];
+    hr_addr dx = c->out[0], dgamma = c->out[1], dbeta = c->out[2], y = from->y;
     hr_addr dz = sign >= HRI_BN_FROM_Y ? c->out[3] : 0;
     hr_addr sums = from->sums ? from->sums : c->workspace;
     int64_t rows = k.rows;
@@ -224,7 +225,10 @@ static hr_status run_grad(const hri_gpu_call *c, hri_batch_norm_sign sign, const
     if (channels == 0) {
         return HR_OK;
     }
-    define(&k, s->in[1].type, 0, 0, (int)sign);
+    define(&k, s->in[1].type, y != 0, 0, (int)sign);
+    if (y) {
+        add_define(&k, "BESIDE", 1);
+    }
     if (more) {
         add_define(&k, "SUM", from->sums ? 2 : 1);
     }
@@ -246,8 +250,8 @@ static hr_status run_grad(const hri_gpu_call *c, hri_batch_norm_sign sign, const
     if (status == HR_OK && rows > 0) {
         status =
             hri_gpu_launch(c->gpu, &hri_cu_batch_norm, k.defines, "batch_norm_grad_apply", &k.grid,
-                           HRI_GPU_ARGS(&passed, &x, &dx, &gamma, &beta, &mean, &inv, &lines, &rows,
-                                        &channels, &gamma_type, &beta_type));
+                           HRI_GPU_ARGS(&passed, &x, &dx, &y, &gamma, &beta, &mean, &inv, &lines,
+                                        &rows, &channels, &gamma_type, &beta_type));
     }
     return status;
 }
@@ -309,4 +313,19 @@ hr_status hri_batch_norm_grad_sum_cuda(const hri_gpu_call *c, hri_batch_norm_sig
         }
     }
     return run_grad(c, sign, &from);
+}
+
+/* ---- with y once more ---- */
+
+hr_status hri_batch_norm_relu_grad_beside_cuda(const hri_gpu_call *c, const hri_gpu_call *again) {
+    const hri_sig *s = c->sig;
+    const cut k = cut_of(&s->in[1], GRAD_BLOCKS);
+    const range y = range_of(again->out[0], hr_meta_bytes(&s->in[1]));
+    const hr_addr *in = again->in;
+    if (again->sig->in_count != 5 || !((const hri_batch_norm_apply_attr *)again->sig->attr)->relu ||
+        in[1] != c->in[2] || in[2] != c->in[5] || in[3] != c->in[3] || in[4] != c->in[4] ||
+        touch(y, range_of(c->workspace, workspace_of(&k)))) {
+        return HR_E_UNSUPPORTED;
+    }
+    return run_grad(c, HRI_BN_FROM_X, &(arrival){.dy = c->in[0], .y = again->out[0]});
 }

@@ -8,7 +8,8 @@
 //
 // Defines: ELEM and PACK (of x, y, z, dy), LANES, RELU, ADD, MASK (forward: where y > 0 is written, too), SIGN (-1 forward;
 // backward: 0 plain, 1 from x, 2 from y, 3 from the mask), SUM (backward: 0 dy is there; 1 it is the sum of two tensors, which is made here; 2 the same, and the sums of
-// the parts lie in the second of the two, which nobody reads any more), BYTES (backward: channels are whole bytes of the mask).  A module has one direction.
+// the parts lie in the second of the two, which nobody reads any more), BYTES (backward: channels are whole bytes of the mask),
+// BESIDE (backward, SIGN 1: the last pass writes y again, by RELU and ADD).  A module has one direction.
 #ifndef ELEM
 #define ELEM float
 #define PACK 4
@@ -25,6 +26,9 @@
 #endif
 #ifndef BYTES
 #define BYTES 0
+#endif
+#ifndef BESIDE
+#define BESIDE 0
 #endif
 
 enum { THREADS = 256, ROWS = THREADS / LANES, WIDTH = LANES * PACK };
@@ -114,6 +118,12 @@ HR_INLINE totals join(const float *sums, hr_i32 channels, hr_i32 parts) {
 // y before what follows: the mean goes first, so that a channel that stands still gives beta to the last digit.
 HR_INLINE float line(float x, float mean, float a, float beta) {
     return fmaf(x - mean, a, beta);
+}
+// y itself.
+HR_INLINE float applied(float x, float mean, float a, float beta, float z) {
+    float v = line(x, mean, a, beta);
+    v += ADD ? z : 0.0f;
+    return RELU && v < 0.0f ? 0.0f : v;
 }
 
 // ---- forward ----
@@ -251,9 +261,8 @@ HR_INLINE void apply(const ELEM *x, const ELEM *z, ELEM *y, hr_u8 *mask, const f
                 float out[PACK];
 #pragma unroll
                 for (int j = 0; j < PACK; j++) {
-                    float v = line(hr_load(in[d].at[j]), mean[j], a[j], beta[j]);
-                    v += ADD ? hr_load(more[d].at[j]) : 0.0f;
-                    out[j] = RELU && v < 0.0f ? 0.0f : v;
+                    out[j] = applied(hr_load(in[d].at[j]), mean[j], a[j], beta[j],
+                                     ADD ? hr_load(more[d].at[j]) : 0.0f);
                 }
                 const hr_i64 at = (rows - 1 - i - d * step) * channels + c;
                 hr_store_pack<ELEM, PACK>(y + at, out);
@@ -474,9 +483,9 @@ HR_KERNEL __launch_bounds__(512)
     }
 }
 
-// dx, rows from the last to the first.  With SIGN 2 and 3, dy is what the first pass let through.
+// dx, rows from the last to the first.  With SIGN 2 and 3, dy is what the first pass let through.  y lies where nothing else does.
 HR_KERNEL __launch_bounds__(THREADS, 2)
-    batch_norm_grad_apply(const ELEM *dy, const ELEM *x, ELEM *dx, const void *gamma,
+    batch_norm_grad_apply(const ELEM *dy, const ELEM *x, ELEM *dx, ELEM *y, const void *gamma,
                           const void *beta, const float *mean, const float *inv,
                           const float *lines, hr_i64 rows, hr_i32 channels, hr_i32 gamma_type,
                           hr_i32 beta_type) {
@@ -508,7 +517,8 @@ HR_KERNEL __launch_bounds__(THREADS, 2)
 #pragma unroll
         for (int d = 0; d < DEEP; d++) {
             if (i + d * step < rows) {
-                float out[PACK];
+                const hr_i64 at = (rows - 1 - i - d * step) * channels + c;
+                float out[PACK], again[PACK];
 #pragma unroll
                 for (int j = 0; j < PACK; j++) {
                     const float v = hr_load(in_x[d].at[j]);
@@ -516,8 +526,14 @@ HR_KERNEL __launch_bounds__(THREADS, 2)
                     const float p =
                         SIGN == 1 ? passed(whole, v, 0.0f, k.mean[j], k.a[j], k.beta[j]) : whole;
                     out[j] = fmaf(by_dy[j], p, fmaf(by_x[j], v - k.mean[j], constant[j]));
+                    if (BESIDE) {
+                        again[j] = applied(v, k.mean[j], k.a[j], k.beta[j], 0.0f);
+                    }
                 }
-                hr_store_pack<ELEM, PACK>(dx + (rows - 1 - i - d * step) * channels + c, out);
+                hr_store_pack<ELEM, PACK>(dx + at, out);
+                if (BESIDE) {
+                    hr_store_pack<ELEM, PACK>(y + at, again);
+                }
             }
         }
     }
