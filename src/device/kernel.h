@@ -55,8 +55,9 @@ typedef struct hri_kernel {
      * as above. */
     hr_status (*launch_added)(const struct hri_gpu_call *c, uint64_t other, uint64_t to);
     /* For ops whose input often is the result of an element-wise call just before (`maker`): both calls in one, to the same
-     * bits in all that they write.  HR_E_UNSUPPORTED as above. */
-    hr_status (*launch_made)(const struct hri_gpu_call *c, const struct hri_gpu_call *maker);
+     * bits in all that they write; with `again` (NULL: none) all three, see below.  HR_E_UNSUPPORTED as above. */
+    hr_status (*launch_made)(const struct hri_gpu_call *c, const struct hri_gpu_call *maker,
+                             const struct hri_gpu_call *again);
     /* For gradients (of dy and x first) whose forward op `beside` may run again just before them, reading the same x first
      * (`again`, whose results lie apart from all that the gradient reads and writes): both calls in one, to the same bits in all that they write.
      * HR_E_UNSUPPORTED as above. */

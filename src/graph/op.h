@@ -299,8 +299,9 @@ int hri_op_beside(const hri_sig *again, const hri_kernel *of_again, const hri_si
                   const hri_kernel *of_grad);
 /* The same of two calls where they lie. */
 int hri_beside(const hri_gpu_call *again, const hri_gpu_call *grad);
-/* A kernel of `behind`, which finds the element-wise call's function as hr_step0, and HR_STEP, HR_T and HR_V defined. */
-HR_MUST_CHECK hr_status hri_scalar_launch_in(const hri_gpu_call *maker,
+/* A kernel of `behind`, which finds the element-wise call's function as HR_STEP, that of `again` (NULL: none) as HR_AGAIN, and HR_T and HR_V
+ * defined. */
+HR_MUST_CHECK hr_status hri_scalar_launch_in(const hri_gpu_call *maker, const hri_gpu_call *again,
                                              const hri_gpu_source *behind, const char *kernel,
                                              int pack, const hri_gpu_grid *grid, void *const *args);
 

@@ -98,7 +98,10 @@ int hri_op_beside(const hri_sig *again, const hri_kernel *of_again, const hri_si
         !hr_shape_same(&again->in[0].shape, &grad->in[1].shape)) {
         return 0;
     }
-    return of_grad->launch_beside && strcmp(of_grad->beside, again->op->name) == 0;
+    return of_grad->launch_beside ? strcmp(of_grad->beside, again->op->name) == 0
+                                  : of_again == &hri_kernel_scalar &&
+                                        of_grad == &hri_kernel_scalar && again->in_count == 1 &&
+                                        hr_shape_same(&again->out[0].shape, &grad->out[0].shape);
 }
 
 int hri_beside(const hri_gpu_call *again, const hri_gpu_call *grad) {
@@ -127,13 +130,20 @@ static hr_status launch_some(const hri_gpu_call *calls, uint32_t count, uint32_t
         }
     }
     if (count > 1 && hri_made_feeds(&calls[0], &calls[1])) {
-        const hr_status status = calls[1].kernel->launch_made(&calls[1], &calls[0]);
+        const hr_status status = calls[1].kernel->launch_made(&calls[1], &calls[0], NULL);
         *out = 2;
         if (status != HR_E_UNSUPPORTED) {
             return status;
         }
     }
-    if (count > 1 && hri_beside(&calls[0], &calls[1])) {
+    if (count > 2 && hri_beside(&calls[0], &calls[1]) && hri_made_feeds(&calls[1], &calls[2])) {
+        const hr_status status = calls[2].kernel->launch_made(&calls[2], &calls[1], &calls[0]);
+        *out = 3;
+        if (status != HR_E_UNSUPPORTED) {
+            return status;
+        }
+    }
+    if (count > 1 && hri_beside(&calls[0], &calls[1]) && calls[1].kernel->launch_beside) {
         const hr_status status = calls[1].kernel->launch_beside(&calls[1], &calls[0]);
         *out = 2;
         if (status != HR_E_UNSUPPORTED) {

@@ -331,13 +331,17 @@ static void add_head(text *t, int pack, int quick) {
               : "#define inverse hr_inverse\n");
 }
 
-hr_status hri_scalar_launch_in(const hri_gpu_call *maker, const hri_gpu_source *behind,
-                               const char *kernel, int pack, const hri_gpu_grid *grid,
-                               void *const *args) {
+hr_status hri_scalar_launch_in(const hri_gpu_call *maker, const hri_gpu_call *again,
+                               const hri_gpu_source *behind, const char *kernel, int pack,
+                               const hri_gpu_grid *grid, void *const *args) {
     const hri_sig *s = maker->sig;
     text t = {0};
     add_head(&t, pack, is_quick(s->out[0].type));
     add_function(&t, s, 0);
+    if (again) {
+        add_function(&t, again->sig, 1);
+        add(&t, "#define HR_AGAIN hr_step1\n");
+    }
     add(&t, "#define HR_T %s\n#define HR_STEP hr_step0\n%s", type_name(s->out[0].type),
         behind->text);
     const hr_status status =

@@ -83,11 +83,12 @@ static hr_status sum_to_cuda(const hri_gpu_call *c) {
                                 c->workspace);
 }
 
-static hr_status sum_to_cuda_made(const hri_gpu_call *c, const hri_gpu_call *maker) {
+static hr_status sum_to_cuda_made(const hri_gpu_call *c, const hri_gpu_call *maker,
+                                  const hri_gpu_call *again) {
     hri_reduction r;
     hri_reduction_init(&r, &c->sig->in[0].shape,
                        axes_of(&c->sig->in[0].shape, &c->sig->out[0].shape));
-    return hri_reduction_launch_made(maker, &r, c->out[0], c->workspace);
+    return hri_reduction_launch_made(maker, again, &r, c->out[0], c->workspace);
 }
 
 static const hri_case sum_to_cases[] = {

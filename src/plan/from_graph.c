@@ -255,6 +255,37 @@ static double joins(const adaptor *a, const hri_node_record *node, const hri_ker
     return goes ? 2.0 / 3 : 1.0 / 3;
 }
 
+/* The forward op that may run again in one launch with a gradient that reads the same, and what that saves of its time: the reading. */
+static void beside(const adaptor *a, const hri_node_record *node, const hri_kernel *kernel,
+                   hri_problem_op *op) {
+    if (!a->machine.gpu || node->phase != HRI_BACKWARD || node->sig.in_count < 2) {
+        return;
+    }
+    const hr_graph *g = a->g;
+    const uint32_t maker = g->values[node->in[1]].node;
+    for (uint32_t n = maker == HRI_NO_NODE ? 0 : maker + 1; n < op->id; n++) {
+        const hri_node_record *f = &g->nodes[n];
+        if (f->phase != HRI_FORWARD) {
+            return;
+        }
+        if (f->sig.in_count == 0 || f->in[0] != node->in[1] || a->x.op_of[n] == HRI_PROBLEM_NONE ||
+            f->sig.op->updates[0] ||
+            !hri_op_beside(&f->sig, hri_kernel_for(a->machine.kernels, &f->sig), &node->sig,
+                           kernel)) {
+            continue;
+        }
+        int reads = 0;
+        for (uint32_t i = 0; i < node->sig.in_count; i++) {
+            reads |= a->x.value_of[node->in[i]] == a->x.value_of[f->out];
+        }
+        if (!reads) {
+            op->beside = a->x.op_of[n] + 1;
+            op->beside_share = 0.5;
+            return;
+        }
+    }
+}
+
 static hr_status add_op(adaptor *a, uint32_t n) {
     const hri_node_record *node = &a->g->nodes[n];
     const hri_sig *sig = &node->sig;
@@ -293,6 +324,7 @@ static hr_status add_op(adaptor *a, uint32_t n) {
         }
     }
     op.variant_count = list_variants(a, sig, kernel, variants);
+    beside(a, node, kernel, &op);
     return hri_problem_add_op(&a->x.problem, &op, &a->x.op_of[n]);
 }
 

@@ -88,7 +88,7 @@ static void compare(bench *b, const char *op, const char *attr, const char *text
     bench_get(b, one, ALL);
     bench_put(b, before, ALL);
     CHECK(hri_made_feeds(&t.calls[0], &t.calls[1]));
-    CHECK_STATUS(t.calls[1].kernel->launch_made(&t.calls[1], &t.calls[0]),
+    CHECK_STATUS(t.calls[1].kernel->launch_made(&t.calls[1], &t.calls[0], NULL),
                  folds ? HR_OK : HR_E_UNSUPPORTED);
     bench_put(b, before, ALL);
     CHECK_OK(hri_op_launch_many(t.calls, 2));

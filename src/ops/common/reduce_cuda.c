@@ -139,10 +139,12 @@ static int apart(range a, range b) {
 }
 
 /* The sums are written while others still read operands; a thread reads its own before it writes in their places. */
-static int places_allow(const hri_gpu_call *maker, range out, range workspace) {
+static int places_allow(const hri_gpu_call *maker, const hri_gpu_call *again, range out,
+                        range workspace) {
     const uint64_t bytes = hr_meta_bytes(&maker->sig->out[0]);
-    const range made = {maker->out[0], bytes};
-    int good = apart(made, out) && apart(made, workspace);
+    const range made = {maker->out[0], bytes}, more = {again ? again->out[0] : 0, bytes};
+    int good = apart(made, out) && apart(made, workspace) &&
+               (!again || (apart(more, out) && apart(more, workspace)));
     for (uint32_t i = 0; i < maker->sig->in_count && good; i++) {
         const range in = {maker->in[i], bytes};
         good = apart(in, out) && apart(in, workspace) && (in.at == made.at || apart(in, made));
@@ -150,33 +152,34 @@ static int places_allow(const hri_gpu_call *maker, range out, range workspace) {
     return good;
 }
 
-hr_status hri_reduction_launch_made(const hri_gpu_call *maker, const hri_reduction *r, hr_addr out,
-                                    hr_addr workspace) {
+hr_status hri_reduction_launch_made(const hri_gpu_call *maker, const hri_gpu_call *again,
+                                    const hri_reduction *r, hr_addr out, hr_addr workspace) {
     const hri_sig *s = maker->sig;
     const hr_type type = s->out[0].type;
     if (s->in_count != 2 || s->op->scalar->arity != 2 || r->results == 0 || r->outer != 1 ||
         r->inner == 1 || s->in[0].type != s->out[0].type || s->in[1].type != s->out[0].type ||
         hr_meta_bytes(&s->in[0]) != hr_meta_bytes(&s->out[0]) ||
         hr_meta_bytes(&s->in[1]) != hr_meta_bytes(&s->out[0]) ||
-        !hri_launch_wide(maker->in[0] | maker->in[1] | maker->out[0] | out)) {
+        !hri_launch_wide(maker->in[0] | maker->in[1] | maker->out[0] | out |
+                         (again ? again->out[0] : 0))) {
         return HR_E_UNSUPPORTED;
     }
     const cut c = cut_of(r, type, 1);
     const range sums = {out, (uint64_t)r->results * hr_type_bytes(type)};
     const range parts_at = {workspace, hri_reduction_launch_workspace(r, type)};
-    if (!places_allow(maker, sums, parts_at)) {
+    if (!places_allow(maker, again, sums, parts_at)) {
         return HR_E_UNSUPPORTED;
     }
     struct {
-        hr_addr a, b, made;
-    } source = {maker->in[0], maker->in[1], maker->out[0]};
+        hr_addr a, b, made, again;
+    } source = {maker->in[0], maker->in[1], maker->out[0], again ? again->out[0] : 0};
     hr_addr partial = c.parts > 1 ? workspace : 0;
     int64_t middle = r->middle, inner = r->inner, each = c.each;
     uint32_t parts = (uint32_t)c.parts, tiles = (uint32_t)c.tiles, across = c.across;
     float scale = 1.0f;
     const hri_gpu_grid grid = columns_grid(r, &c);
     const hr_status status =
-        hri_scalar_launch_in(maker, &hri_cu_reduce, "columns", c.width, &grid,
+        hri_scalar_launch_in(maker, again, &hri_cu_reduce, "columns", c.width, &grid,
                              HRI_GPU_ARGS(&source, &out, &partial, &middle, &inner, &each, &parts,
                                           &tiles, &across, &scale));
     return status != HR_OK || c.parts == 1

@@ -22,9 +22,10 @@ uint64_t hri_reduction_launch_workspace(const hri_reduction *r, hr_type type);
 HR_MUST_CHECK hr_status hri_reduction_launch(hri_gpu *gpu, const hri_reduction *r, hr_type type,
                                              hr_addr in, hr_addr out, float scale,
                                              hr_addr workspace);
-/* The same of what the call of an element-wise op of two operands makes; that is stored, too.  HR_E_UNSUPPORTED: not with
- * these shapes or places. */
-HR_MUST_CHECK hr_status hri_reduction_launch_made(const hri_gpu_call *maker, const hri_reduction *r,
+/* The same of what the call of an element-wise op of two operands makes; that is stored, too, as is what `again` (NULL: none) makes
+ * of the second of them (hri_beside).  HR_E_UNSUPPORTED: not with these shapes or places. */
+HR_MUST_CHECK hr_status hri_reduction_launch_made(const hri_gpu_call *maker,
+                                                  const hri_gpu_call *again, const hri_reduction *r,
                                                   hr_addr out, hr_addr workspace);
 
 #endif

@@ -10,11 +10,11 @@ typedef HR_T T;
 enum { THREADS = 256, V = HR_V, BUSY = 4 /* blocks a multiprocessor: reduce_cuda.c */ };
 
 // What is added up: rows of x; with HR_STEP (graph/op_scalar.c) what that makes of rows of a and b, which is stored, too, and may lie
-// over one of them: a thread has read its packs before it writes them.
+// over one of them: a thread has read its packs before it writes them.  With HR_AGAIN what that makes of rows of b is stored, too.
 #ifdef HR_STEP
 struct source {
     const T *a, *b;
-    T *made;
+    T *made, *again;
 };
 struct fetched {
     hr_pack<T, V> a, b;
@@ -34,6 +34,13 @@ HR_INLINE hr_pack<T, V> take(const source &s, hr_i64 at, const fetched &f) {
     }
     hr_store_pack<T, V>(made.at, y);
     *(hr_pack<T, V> *)(s.made + at) = made;
+#ifdef HR_AGAIN
+#pragma unroll
+    for (int i = 0; i < V; i++) {
+        y[i] = hr_rounded<T>(HR_AGAIN(hr_load(f.b.at[i])));
+    }
+    hr_store_pack<T, V>(s.again + at, y);
+#endif
     return made;
 }
 #else
