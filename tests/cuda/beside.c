@@ -5,6 +5,8 @@
 
 #include "graph/op.h"
 #include "ref.h"
+#include "run/execute_gpu.h"
+#include "training.h"
 
 enum {
     SIZE = 160 << 10,
@@ -165,4 +167,55 @@ TEST_TIMEOUT(beside, a_gradient_of_gelu_writes_what_was_dropped, 300) {
     bend(&b, gelu, "approximate=tanh", "bf16[100,768]", "to=100x1", &elsewhere, 2);
     bend(&b, gelu, "approximate=tanh", "bf16[100,768]", "to=768", &(places){Y, DX, Y}, 3);
     bench_close(&b);
+}
+
+/* How many gradients go to the device together with the call of `forward` before them. */
+static uint32_t pairs_in(training *t, const char *forward, const char *grad) {
+    uint32_t first_sample, pairs = 0;
+    const hri_exec_gpu *x = hri_exec_of_gpu(hri_planned_exec(t->planned), &first_sample);
+    CHECK(x);
+    const hri_bound *b = hri_exec_gpu_bound(x);
+    for (uint32_t i = 0, count; i < b->call_count; i += count) {
+        count = hri_exec_gpu_neighbours(x, i);
+        for (uint32_t k = i + 1; k < i + count; k++) {
+            pairs += !strcmp(b->g->nodes[b->calls[k - 1].node].sig.op->name, forward) &&
+                     !strcmp(b->g->nodes[b->calls[k].node].sig.op->name, grad);
+        }
+    }
+    return pairs;
+}
+
+static void train(const char *model, const char *options, int64_t batch, const char *forward,
+                  const char *grad) {
+    float whole[TRAINING_STEPS], tight[TRAINING_STEPS];
+    uint64_t prints[2];
+    training t;
+    training_open(&t, model, options, batch);
+    t.job.page_bytes = 256;
+    t.job.time_ns =
+        NULL; /* the machine's: what is measured differs from run to run, and so would plans */
+    training_plan(&t, 1.0);
+    training_take(&t);
+    CHECK_EQ(pairs_in(&t, forward, grad), 0);
+    training_steps(&t, whole);
+    CHECK_OK(training_print(t.planned, &prints[0]));
+    training_drop(&t);
+    training_plan(&t, 0.3);
+    training_take(&t);
+    const uint32_t pairs = pairs_in(&t, forward, grad);
+    printf("    %s: %u gradients of %llu ops that run again\n", model, pairs,
+           (unsigned long long)t.plans.again_count);
+    CHECK(pairs > 0);
+    training_steps(&t, tight);
+    CHECK_OK(training_print(t.planned, &prints[1]));
+    CHECK(memcmp(whole, tight, sizeof whole) == 0);
+    CHECK_EQ(prints[0], prints[1]);
+    training_close(&t);
+}
+
+TEST_TIMEOUT(beside, steps_in_little_memory_have_the_same_bits, 300) {
+    train("resnet18:size=32,width=8,classes=10,layers=1x1x1x1",
+          "optimizer=sgd,rate=0.01,precision=bf16", 16, "batch_norm_apply", "batch_norm_relu_grad");
+    train("gpt2-nano:layers=4,context=32,width=32,heads=2,vocab=64",
+          "optimizer=adamw,precision=bf16", 4, "gelu", "gelu_grad");
 }
