@@ -28,18 +28,21 @@ HR_INLINE fetched fetch(const source &s, hr_i64 at) {
 HR_INLINE hr_pack<T, V> take(const source &s, hr_i64 at, const fetched &f) {
     float y[V];
     hr_pack<T, V> made;
+#ifdef HR_AGAIN
+    float more[V];
+#endif
 #pragma unroll
     for (int i = 0; i < V; i++) {
-        y[i] = hr_rounded<T>(HR_STEP(hr_load(f.a.at[i]), hr_load(f.b.at[i])));
+        const float b = hr_load(f.b.at[i]);
+        y[i] = hr_rounded<T>(HR_STEP(hr_load(f.a.at[i]), b));
+#ifdef HR_AGAIN
+        more[i] = hr_rounded<T>(HR_AGAIN(b));
+#endif
     }
     hr_store_pack<T, V>(made.at, y);
     *(hr_pack<T, V> *)(s.made + at) = made;
 #ifdef HR_AGAIN
-#pragma unroll
-    for (int i = 0; i < V; i++) {
-        y[i] = hr_rounded<T>(HR_AGAIN(hr_load(f.b.at[i])));
-    }
-    hr_store_pack<T, V>(s.again + at, y);
+    hr_store_pack<T, V>(s.again + at, more);
 #endif
     return made;
 }
