@@ -121,10 +121,26 @@ def keras_of(path: str, **how: Any) -> Any:
         import keras
     except ModuleNotFoundError as e:
         raise UsageError(f"{path} needs the module {e.name}, which is not installed") from None
-    return keras.saving.load_model(path, **how)
+    try:
+        return keras.saving.load_model(path, **how)
+    except (TypeError, ValueError) as e:
+        text = str(e)
+        if "Could not locate class" in text or "Could not locate function" in text:
+            name = text.split("Could not locate ", 1)[1].split(".")[0]
+            raise UsageError(f"{path} needs the {name}, which Keras does not know; --import MODULE imports the module that registers it "
+                             "(keras.saving.register_keras_serializable)") from None
+        raise UsageError(f"{path}: {(text.strip().splitlines() or [type(e).__name__])[0][:300]}") from None
+
+
+def imported(modules: Sequence[str]) -> None:
+    """Modules whose classes a file needs."""
+    sys.path.insert(0, ".")
+    for name in modules:
+        module_of(name.removesuffix(".py").replace("/", "."), name)
 
 
 def export(a: argparse.Namespace) -> int:
+    imported(a.imports)
     if a.model.endswith(".keras"):
         return export_keras(keras_of(a.model, compile=False), a)
     if a.model.endswith(".onnx"):
@@ -136,6 +152,7 @@ def export(a: argparse.Namespace) -> int:
 
 
 def load(a: argparse.Namespace) -> int:
+    imported(a.imports)
     model = keras_of(a.model) if a.model.endswith(".keras") else found(a.model)
     if is_torch(model):
         import torch
@@ -163,6 +180,11 @@ def onnx(a: argparse.Namespace) -> int:
     return 0
 
 
+def importing(p: argparse.ArgumentParser) -> None:
+    p.add_argument("--import", dest="imports", action="append", default=[], metavar="MODULE",
+                   help="import this first: a module that registers classes which a .keras file needs")
+
+
 def parser() -> argparse.ArgumentParser:
     p = argparse.ArgumentParser(prog="python -m headroom", description="Models of PyTorch and Keras as model files.")
     sub = p.add_subparsers(dest="command", required=True)
@@ -183,11 +205,13 @@ def parser() -> argparse.ArgumentParser:
     e.add_argument("--custom-ops", action="store_true", help="PyTorch: ops without a counterpart run in PyTorch on the host; such a model "
                    "file is opened from Python only")
     e.add_argument("--nameless", action="store_true", help="ONNX: take weights that carry no name of the source")
+    importing(e)
     e.set_defaults(run=export)
     b = sub.add_parser("load", help="weights of a checkpoint back into the model: a state dict of PyTorch or a .keras file")
     b.add_argument("model", help="MODULE:FUNCTION that returns the model, or a .keras file")
     b.add_argument("checkpoint", metavar="run", help="the folder of a run, or a file of weights")
     b.add_argument("-o", "--output", required=True, metavar="my.pt")
+    importing(b)
     b.set_defaults(run=load)
     o = sub.add_parser("onnx", help="write a model file as ONNX, for inference")
     o.add_argument("model", metavar="my.hr")

@@ -23,6 +23,7 @@ class Exported:
     aliases: dict[str, str] = field(default_factory=dict)  # name -> the name its storage goes by
     counters: dict[str, int] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    truths: set[str] = field(default_factory=set)  # inputs that are true or false, as 1 or 0
     odds: bool = False  # a sigmoid at the end of the framework's model is part of the loss here
 
     def save(self, path: str | Path) -> Path:

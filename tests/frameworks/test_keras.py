@@ -2,8 +2,11 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import tempfile
 import unittest
+from pathlib import Path
 
 os.environ.setdefault("KERAS_BACKEND", "torch")
 try:
@@ -53,7 +56,77 @@ class Taken(unittest.TestCase):
         self.assertTrue(any("--precision f16" in n for n in notes), notes)
 
 
+class Prepared(unittest.TestCase):
+    """Layers that prepare data inside the model, and inputs that are true or false."""
+
+    def same(self, inputs, output) -> None:
+        keras.utils.set_random_seed(0)
+        model = keras.Model(inputs, output)
+        r = front.check(model, front.export(model, batch=4), 4, 2)
+        self.assertTrue(r.good(), r)
+
+    def test_images_are_resized_cropped_and_turned(self) -> None:
+        x = keras.Input((9, 8, 3))
+        y = keras.layers.CenterCrop(7, 6)(keras.layers.Resizing(12, 11)(x))
+        for mode in ("horizontal", "vertical", "horizontal_and_vertical"):
+            self.same(x, keras.layers.Dense(3)(keras.layers.Flatten()(keras.layers.RandomFlip(mode)(y))))
+
+    def test_each_image_is_turned_by_a_draw_of_its_own(self) -> None:
+        x = keras.Input((1, 2, 1))
+        model = keras.Model(x, keras.layers.Reshape((2,))(keras.layers.RandomFlip("horizontal")(x)))
+        e = front.export(model, loss="mean_squared_error", batch=4)
+        self.assertIn(" = noise(", e.model.text())
+        self.assertIn("where(", e.model.text())
+
+    def test_numbers_fall_into_bins(self) -> None:
+        x = keras.Input((3,))
+        y = keras.layers.Discretization([-0.5, 0.0, 0.7])(x)
+        self.same(x, keras.layers.Dense(3)(keras.layers.Flatten()(keras.layers.Embedding(4, 5)(y))))
+
+    def test_a_mask_is_an_input(self) -> None:
+        x, mask = keras.Input((5, 6)), keras.Input((5, 5), dtype="bool", name="mask")
+        y = keras.layers.MultiHeadAttention(2, 3)(x, x, attention_mask=mask)
+        self.same([x, mask], keras.layers.Dense(3)(keras.layers.Flatten()(y)))
+
+    def test_lora_is_opened(self) -> None:
+        x, dense = keras.Input((6,)), keras.layers.Dense(5)
+        y = keras.layers.Dense(3)(dense(x))
+        dense.enable_lora(2)
+        self.same(x, y)
+
+    def test_augmentation_is_refused_with_the_way_out_and_branches_with_their_line(self) -> None:
+        x = keras.Input((8, 8, 3))
+        model = keras.Model(x, keras.layers.Dense(3)(keras.layers.Flatten()(keras.layers.RandomRotation(0.1)(x))))
+        with self.assertRaisesRegex(Refused, "random_rotation.*--augment"):
+            front.export(model)
+
+        class Branch(keras.Model):
+            def call(self, x):
+                return x * 2 if keras.ops.mean(x) > 0 else x
+
+        branch = Branch()
+        branch.build((None, 8))
+        with self.assertRaisesRegex(Refused, r"test_keras\.py:\d+: `return x \* 2 if"):
+            front.export(branch)
+
+
 class Files(unittest.TestCase):
+    def test_a_class_that_keras_does_not_know_is_named_and_imported(self) -> None:
+        source = ("import keras\n@keras.saving.register_keras_serializable('mine')\nclass Twice(keras.layers.Layer):\n"
+                  "    def call(self, x):\n        return 2 * x\n")
+        with tempfile.TemporaryDirectory() as folder:
+            Path(folder, "twice_of_mine.py").write_text(source)
+            run = [sys.executable, "-W", "ignore", "-c"]
+            how = {"cwd": folder, "capture_output": True, "text": True}
+            subprocess.run([*run, "import keras, twice_of_mine as t; x = keras.Input((3,)); "
+                            "keras.Model(x, keras.layers.Dense(2)(t.Twice()(x))).save('m.keras')"], check=True, **how)
+            export = [sys.executable, "-W", "ignore", "-m", "headroom", "export", "m.keras", "-o", "my.hr"]
+            refused = subprocess.run(export, **how)
+            self.assertEqual(refused.returncode, 2, refused)
+            self.assertRegex(refused.stderr, "m.keras needs the class 'Twice'.*--import MODULE")
+            taken = subprocess.run([*export, "--import", "twice_of_mine"], **how)
+            self.assertEqual(taken.returncode, 0, taken)
+
     def test_a_keras_file_and_weights_back(self) -> None:
         keras.utils.set_random_seed(0)
         model = zoo_keras.seq_cnn()
@@ -110,7 +183,7 @@ class Refusals(unittest.TestCase):
         L = keras.layers
         self.refused(L.AlphaDropout(0.1, name="loud"), (8,))
         self.refused(L.SpectralNormalization(L.Dense(3), name="bound"), (8,))
-        self.refused(L.RandomFlip(name="mirror"), (8, 8, 3))
+        self.refused(L.RandomZoom(0.1, name="mirror"), (8, 8, 3))
         self.refused(L.RNN([L.LSTMCell(3), L.GRUCell(4)], name="stacked"), (4, 3))
         self.refused(L.TimeDistributed(L.BatchNormalization(), name="apart"), (4, 3))
         self.refused(L.LSTM(3, stateful=False, name="deep", activation=lambda x: x), (4, 3))

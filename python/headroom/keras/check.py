@@ -49,7 +49,7 @@ def feeds_of(e: Exported, batch: int, seed: int = 0) -> dict[str, np.ndarray]:
         if v.entry.kind != "input":
             continue
         shape = [d.at(batch) if isinstance(d, Size) else d for d in v.shape]
-        limit = max(e.model.classes, 1) if name == "label" else rows_of(e.model.train, name)
+        limit = max(e.model.classes, 1) if name == "label" else 2 if name in e.truths else rows_of(e.model.train, name)
         feeds[name] = r.randint(0, limit, shape).astype("int32") if v.type == "i32" else r.randn(*shape).astype("float32")
     return feeds
 

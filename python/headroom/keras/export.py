@@ -16,12 +16,12 @@ from ..fuse import fuse
 from ..graph import Form, Model, Refused
 from ..loss import attach
 from ..size import Size
-from . import elements, images, losses, norms, recurrent, sequence, shapes
+from . import elements, images, losses, norms, prepare, recurrent, sequence, shapes
 from .call import LAYERS, Call
 from .goal import Goal, refuse_hidden, regularized
 from .trace import trace
 
-assert elements and images and losses and norms and recurrent and sequence and shapes
+assert elements and images and losses and norms and prepare and recurrent and sequence and shapes
 
 
 def initial(a: np.ndarray) -> str:
@@ -37,6 +37,7 @@ class Front:
         self.b, self.weights, self.paths, self.training = b, weights, paths, training
         self.values: dict[int, Any] = {}
         self.states: dict[str, Any] = {}
+        self.truths: set[str] = set()  # inputs that are true or false
         self.kept: list = []  # symbolic tensors must live as long as their ids are keys
 
     def variable(self, v: Any) -> Tensor:
@@ -103,6 +104,8 @@ def form_of(model: Any, training: bool, weights: dict, paths: dict, batch: int, 
         name = str(x.name) if i >= own else names[i] if names else input_name(x, own, type_)
         front.values[id(x)] = Tensor(b.form.input(name, type_, shape))
         inputs.append((name, shape, tuple(range(len(shape)))))
+        if str(x.dtype) == "bool":
+            front.truths.add(name)
     for n in nodes:
         front.node(n)
     outputs = [front.values[id(t)] for t in tree.flatten(out)]
@@ -203,7 +206,7 @@ def export(model: Any, loss: str = "cross_entropy", name: Optional[str] = None, 
     if unread:
         notes.append(f"{len(unread)} variables are read by neither form: {', '.join(unread[:5])}")
     made = Model(name or model.name, found, builds[0].form, builds[1].form)
-    return Exported(made, weights, inputs, orders, {}, loss, {}, {}, notes, odds)
+    return Exported(made, weights, inputs, orders, {}, loss, {}, {}, notes, front.truths, odds)
 
 
 def notes_of(model: Any) -> list[str]:

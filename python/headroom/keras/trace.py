@@ -15,6 +15,7 @@ from keras import ops, tree
 from keras.src.backend.common.stateless_scope import in_stateless_scope
 
 from ..graph import Refused
+from ..place import raised_at
 from .call import LAYERS
 from .goal import Goal
 
@@ -22,7 +23,8 @@ from .goal import Goal
 def whole(operation: Any) -> bool:
     """Operations, and the layers of Keras that stand in our table; what does not is opened: its call() is made of operations."""
     return not isinstance(operation, keras.Layer) or \
-        (type(operation).__module__.startswith("keras.src.layers") and type(operation).__name__ in LAYERS)
+        (type(operation).__module__.startswith("keras.src.layers") and type(operation).__name__ in LAYERS
+         and not getattr(operation, "lora_enabled", False))
 
 
 def each_step(self: Any, inputs: Any, training: Any = None, mask: Any = None) -> Any:
@@ -46,8 +48,9 @@ def open_call(self: Any, *args: Any, **kwargs: Any) -> Any:
         raise e if e.where else Refused(e.what, f"layer {self.path}") from None
     except Exception as e:
         lines = str(e).strip().splitlines() or [type(e).__name__]
+        at = raised_at(e)
         raise Refused(f"its call() cannot be traced with symbolic tensors: {lines[0]}",
-                      f"layer {self.path} ({type(self).__name__})") from e
+                      f"layer {self.path} ({type(self).__name__})" + (f", {at}" if at else "")) from e
 
 
 OPERATORS = {"__add__": ("add", False), "__radd__": ("add", True), "__sub__": ("subtract", False), "__rsub__": ("subtract", True),

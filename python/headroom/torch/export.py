@@ -5,7 +5,6 @@ import contextlib
 import inspect
 import io
 import linecache
-import traceback
 from pathlib import Path
 from typing import Any, Iterator, Optional, Sequence
 from unittest import mock
@@ -19,8 +18,9 @@ from ..exported import Exported
 from ..fuse import fuse
 from ..graph import Form, Model, Refused
 from ..loss import attach
+from ..place import raised_at
 from .outside import Kept
-from .stand_ins import Never, frame_place, stand_ins
+from .stand_ins import Never, stand_ins
 from .walk import Cell, Walk, declared
 
 
@@ -77,12 +77,6 @@ def place_of(text: str) -> str:
             code = next(iter(linecache.getline(file, int(rest.split(",")[0])).strip().splitlines()), "")
             return f"{file}:{rest.split(',')[0]}" + (f": `{code}`" if code else "")
     return ""
-
-
-def raised_at(e: BaseException) -> str:
-    """The last line of the user's on the way to an exception."""
-    frames = [(f.f_code.co_filename, line) for f, line in traceback.walk_tb(e.__traceback__)]
-    return next((place for place in (frame_place(*f) for f in reversed(frames)) if place), "")
 
 
 class Source:

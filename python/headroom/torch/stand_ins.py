@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import builtins
 import contextlib
-import sys
 from typing import Any, Iterator
 from unittest import mock
 
@@ -19,6 +18,7 @@ import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
 from ..graph import Refused
+from ..place import caller
 from . import packed
 
 Function = torch.autograd.Function
@@ -28,26 +28,6 @@ NEAR = 1e-4
 
 class Never(Refused):
     """Not to be had from eval() either."""
-
-
-def caller() -> str:
-    """The last line on the stack that is neither PyTorch's nor ours."""
-    frame: Any = sys._getframe(1)
-    while frame is not None:
-        place = frame_place(frame.f_code.co_filename, frame.f_lineno)
-        if place:
-            return place
-        frame = frame.f_back
-    return ""
-
-
-def frame_place(file: str, line: int) -> str:
-    import linecache
-
-    if "/torch/" in file or "/headroom/" in file or file.startswith("<") or file.endswith(("/contextlib.py", "/unittest/mock.py")):
-        return ""
-    code = linecache.getline(file, line).strip()
-    return f"{file}:{line}" + (f": `{code}`" if code else "")
 
 
 class Context:

@@ -1,0 +1,73 @@
+"""Layers that prepare data inside the model: sizes, bins, and what is drawn anew for every image."""
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..build import Build, Const, Tensor
+from ..graph import Refused
+from ..size import Size
+from .call import Call, layer
+from .images import ahead, back, behind, channels_last
+
+
+@layer("Resizing")
+def resizing(b: Build, c: Call) -> Tensor:
+    op, x = c.op, channels_last(b, c.op, b.cast(c.x(), "f32"))
+    other = [name for name in ("antialias", "crop_to_aspect_ratio", "pad_to_aspect_ratio") if getattr(op, name)]
+    if op.interpolation not in ("nearest", "bilinear") or other or x.rank != 4:
+        raise Refused(f"Resizing of {x.rank} dimensions by {op.interpolation}" + "".join(f", {name}" for name in other))
+    return back(b, op, behind(b, b.resize(ahead(b, x), (op.height, op.width), op.interpolation)))
+
+
+@layer("CenterCrop")
+def center_crop(b: Build, c: Call) -> Tensor:
+    op, x = c.op, channels_last(b, c.op, b.cast(c.x(), "f32"))
+    height, width = x.shape[1:3]
+    if x.rank != 4 or height < op.height or width < op.width:
+        raise Refused(f"CenterCrop to {op.height} x {op.width} of images that are smaller")
+    x = b.slice(x, 1, int((height - op.height) / 2), op.height)
+    return back(b, op, b.slice(x, 2, int((width - op.width) / 2), op.width))
+
+
+@layer("RandomFlip")
+def random_flip(b: Build, c: Call) -> Any:
+    """Each image by a draw of its own, half of them."""
+    x = c.x()
+    if not c.training:
+        return x
+    if x.rank != 4:
+        raise Refused("RandomFlip of something that is no batch of images")
+    first = 2 if getattr(c.op, "data_format", None) == "channels_first" else 1
+    for d, name in ((first, "vertical"), (first + 1, "horizontal")):
+        if name in c.op.mode:
+            draw = b.random((Size(1), 1, 1, 1), "uniform", 0.0, 1.0)
+            x = b.where(b.compare("greater", draw, Const(np.float32(0.5))), x, b.flip(x, d))
+    return x
+
+
+@layer("Discretization")
+def discretization(b: Build, c: Call) -> Tensor:
+    """How many of the borders are not above it."""
+    borders = c.op.bin_boundaries
+    if c.op.output_mode != "int" or borders is None:
+        raise Refused(f"Discretization with output_mode={c.op.output_mode!r}, or without bin_boundaries")
+    x = b.unsqueeze(b.cast(c.x(), "f32"), c.x().rank)
+    above = b.compare("less", x, Const(np.asarray(borders, "float32")))
+    return b.cast(b.reduce("sum", b.affine(above, -1.0, 1.0), [x.rank - 1], False), "i32")
+
+
+AUGMENTING = ("RandomBrightness", "RandomColorDegeneration", "RandomColorJitter", "RandomContrast", "RandomCrop", "RandomElasticTransform",
+              "RandomErasing", "RandomGaussianBlur", "RandomGrayscale", "RandomHue", "RandomInvert", "RandomPerspective",
+              "RandomPosterization", "RandomRotation", "RandomSaturation", "RandomSharpness", "RandomShear", "RandomTranslation",
+              "RandomZoom", "AugMix", "AutoContrast", "CutMix", "Equalization", "MixUp", "RandAugment", "Solarization")
+
+
+@layer(*AUGMENTING)
+def augmenting(b: Build, c: Call) -> Any:
+    """Left out in evaluation, as Keras does."""
+    if not c.training:
+        return c.x()
+    raise Refused(f"{type(c.op).__name__}: random augmentation is part of the data here, not of the model; leave it out and give "
+                  "--augment, or augment= in Python")
