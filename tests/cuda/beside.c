@@ -215,5 +215,5 @@ static void train(const char *model, const char *options, int64_t batch, const c
 
 TEST_TIMEOUT(beside, steps_in_little_memory_have_the_same_bits, 300) {
     train("resnet18:size=32,width=8,classes=10,layers=1x1x1x1",
-          "optimizer=sgd,rate=0.01,precision=bf16", 8, "batch_norm_apply", "batch_norm_relu_grad");
+          "optimizer=sgd,rate=0.01,precision=bf16", 16, "batch_norm_apply", "batch_norm_relu_grad");
 }
