@@ -10,7 +10,7 @@
 typedef struct profile_options {
     bool measure;
     int64_t batch, steps, seed;
-    const char *budget, *device, *options, *out, *html;
+    const char *data, *budget, *device, *options, *out, *html;
 } profile_options;
 
 #define AT(M) offsetof(profile_options, M)
@@ -18,6 +18,8 @@ typedef struct profile_options {
 static const hri_field fields[] = {
     {"batch", "samples per step", AT(batch), HRI_FIELD_INT, "32", .min = 1, .max = 1e6,
      .metavar = "N"},
+    {"data", "data that sizes and classes are taken from; the steps run on synthetic data",
+     AT(data), HRI_FIELD_STRING, NULL, .metavar = "SRC"},
     {"budget", "memory limit, or a share of the device; default: all that is free", AT(budget),
      HRI_FIELD_SIZE, NULL, .metavar = "SIZE"},
     {"device", "host or cuda:0", AT(device), HRI_FIELD_STRING, "host", .metavar = "DEVICE"},
@@ -58,6 +60,7 @@ static int make(hri_cli *cli, const profile_options *o, const char *model, hr_pl
     const hr_job_options job = {.size = sizeof job,
                                 .model = model,
                                 .training = o->options,
+                                .data = o->data,
                                 .batch = o->batch,
                                 .budget = o->budget,
                                 .device = o->device,

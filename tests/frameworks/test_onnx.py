@@ -111,6 +111,28 @@ class Read(unittest.TestCase):
         self.assertEqual(e.parameter_count(), sum(p.numel() for p in m.parameters()))
         self.assertLess(check(m, e, (torch.randn(5, 3, 16, 16),)).gradient, 1e-4)
 
+    def test_a_state_to_begin_with_is_the_same_for_all_samples(self) -> None:
+        class Two(nn.Module):
+            def __init__(self, kind) -> None:
+                super().__init__()
+                self.first, self.second, self.fc = kind(4, 5, batch_first=True), kind(4, 5, batch_first=True), nn.Linear(5, 3)
+
+            def forward(self, x):
+                _, state = self.first(x)
+                return self.fc(self.second(x, state)[0].mean(1))
+
+        for kind in (nn.LSTM, nn.GRU):
+            torch.manual_seed(0)
+            m, x = Two(kind).eval(), torch.randn(4, 6, 4)
+            with tempfile.TemporaryDirectory() as folder:
+                torch.onnx.export(m, (x,), f"{folder}/m.onnx", dynamo=False, opset_version=17, input_names=["x"],
+                                  dynamic_axes={"x": {0: "batch"}}, do_constant_folding=False)
+                e = read(f"{folder}/m.onnx", nameless=True)
+                write(file.parse(e.model.text()), e.weights, f"{folder}/w.onnx")
+                session = onnxruntime.InferenceSession(f"{folder}/w.onnx", providers=["CPUExecutionProvider"])
+            got = session.run(None, {session.get_inputs()[0].name: x.numpy()})[0]
+            np.testing.assert_allclose(got, m(x).detach().numpy(), rtol=0, atol=1e-5)
+
     def test_a_folded_file_is_refused_by_the_names_and_read_on_request(self) -> None:
         m = net()
         with tempfile.TemporaryDirectory() as folder:

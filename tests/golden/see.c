@@ -198,6 +198,29 @@ TEST(see, a_profile_in_a_small_budget_agrees_op_by_op) {
     check_profile(&p, record);
 }
 
+TEST(see, a_profile_takes_sizes_and_classes_from_data) {
+    char command[768];
+    const char *record = scratch("d.hrp"), *table = scratch("d.csv");
+    FILE *file = fopen(table, "w");
+    CHECK(file);
+    fprintf(file, "a,b,kind\n");
+    for (int i = 0; i < 12; i++) {
+        fprintf(file, "%d,%d,%c\n", i, -i, "xyz"[i % 3]);
+    }
+    CHECK_EQ(fclose(file), 0);
+    snprintf(command, sizeof command,
+             "profile net:dense(8)|relu|dense(classes) --data csv:%s,x=a+b,y=kind --batch 4 "
+             "--no-measure --steps 1 --out %s",
+             table, record);
+    const golden_result p = GOLDEN_RUN(command);
+    CHECK_EQ(p.code, 0);
+    CHECK(strstr(p.out, "input(2,classes=3)"));
+    const golden_result none = GOLDEN_RUN("profile net:dense(8) --out nowhere.hrp");
+    CHECK_EQ(none.code, 2);
+    CHECK(strstr(none.err, "use data"));
+    unlink(table);
+}
+
 TEST(see, a_profile_that_does_not_fit_is_refused) {
     const golden_result p =
         GOLDEN_RUN("profile mlp --batch 64 --budget 2MiB --no-measure --out nowhere.hrp");

@@ -191,8 +191,10 @@ def recurrent(b: Build, n: Node) -> list:
         w, u = (gates_turned(b, b.select(b.tensor(n.get(i)), 0, d), order, count) for i in (1, 2))
         both = b.select(b.tensor(n.get(3)), 0, d) if n.get(3) is not None else None
         biases = [gates_turned(b, v, order, count) for v in b.split(both, 2, 0)] if both is not None else [None, None]
-        zero = Tensor(b.form.fill("f32", (x.shape[1], hidden), 0.0))
-        state = [b.select(b.whole(n.get(i)), 0, d) if n.get(i) is not None else zero for i in ((5, 6) if lstm else (5,))]
+        shape = (x.shape[1], hidden)  # a state to begin with may be the same for all samples
+        zero = Tensor(b.form.fill("f32", shape, 0.0))
+        given = [n.get(i) for i in ((5, 6) if lstm else (5,))]
+        state = [zero if s is None else b.broadcast(b.select(b.whole(s), 0, d), shape) for s in given]
         ys: dict[int, Tensor] = {}
         for t, xt in b.steps(b.linear(x, w, biases[0]), 0, way == "reverse"):
             ht = b.linear(state[0], u, biases[1])
