@@ -276,7 +276,8 @@ static void look(attempt *g) {
         return;
     }
     g->left = g->b.live_count / 2; /* it is worth a turn */
-    g->status = pack_rest(g, FEW_NODES, &g->nodes, &g->verdict);
+    const uint64_t most = g->b.live_count <= g->b.p->count / 2 ? FEW_NODES : CHECK_NODES;
+    g->status = pack_rest(g, most, &g->nodes, &g->verdict);
 }
 
 static void take_turn(attempt *g) {

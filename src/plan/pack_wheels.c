@@ -6,7 +6,7 @@
 
 #include "plan/pack_blocks.h"
 
-enum { STRETCH_MOST = 32 }; /* sections */
+enum { STRETCH_MOST = 48 }; /* sections */
 
 /* ---- wheels: five around one another, which no two of them start ---- */
 
@@ -215,15 +215,25 @@ void hri_pack_fill_slack(hri_pack_builder *b) {
 
 /* ---- lives that were cut short ---- */
 
-/* More bytes begin than end then, by nearly that many. */
-static int lacks_ends(const hri_pack_builder *b, uint32_t t, uint64_t size) {
-    return t > 0 && t < b->p->sections && b->slack[t - 1] > b->slack[t] &&
-           b->slack[t - 1] - b->slack[t] >= size - size / 8;
+/* How well the bytes that lack at one moment and those that are too many at another go with a size. */
+typedef enum match { NEARLY, ONE_SIDE, BOTH_SIDES } match;
+
+static int goes_with(uint64_t bytes, uint64_t size) {
+    return bytes >= size - size / 8;
 }
 
-static int lacks_begins(const hri_pack_builder *b, uint32_t t, uint64_t size) {
-    return t > 0 && t < b->p->sections && b->slack[t] > b->slack[t - 1] &&
-           b->slack[t] - b->slack[t - 1] >= size - size / 8;
+/* What ends at `from`, or begins at `to`, has that size: may it live on from one to the other? */
+static int may_bridge(const hri_pack_builder *b, uint32_t from, uint32_t to, uint64_t size,
+                      match least) {
+    if (from == 0 || to >= b->p->sections || b->slack[from] <= b->slack[from - 1] ||
+        b->slack[to - 1] <= b->slack[to]) {
+        return 0;
+    }
+    const uint64_t begins = b->slack[from] - b->slack[from - 1]; /* that lack */
+    const uint64_t ends = b->slack[to - 1] - b->slack[to];
+    const match found = (match)((begins == size) + (ends == size));
+    return found >= least && goes_with(begins, size) && goes_with(ends, size) &&
+           hri_pack_can_spare(b, from, to, size);
 }
 
 static void set_life(hri_pack_builder *b, uint32_t id, uint32_t begin, uint32_t end) {
@@ -239,20 +249,32 @@ static void set_life(hri_pack_builder *b, uint32_t id, uint32_t begin, uint32_t 
     b->ends[end]++;
 }
 
+static void stretch_all(hri_pack_builder *b, uint32_t d, match least) {
+    for (uint32_t id = 0; id < b->p->count; id++) {
+        const hri_pack_block *x = &b->blocks[id];
+        if (b->begins[x->end] == 0 && may_bridge(b, x->end, x->end + d, x->size, least)) {
+            set_life(b, id, x->begin, x->end + d);
+        }
+        if (x->begin > d && b->ends[x->begin] == 0 &&
+            may_bridge(b, x->begin - d, x->begin, x->size, least)) {
+            set_life(b, id, x->begin - d, x->end);
+        }
+    }
+}
+
 void hri_pack_stretch(hri_pack_builder *b) {
-    for (uint32_t d = 1; d <= STRETCH_MOST; d++) {
-        for (uint32_t id = 0; id < b->p->count; id++) {
-            const hri_pack_block *x = &b->blocks[id];
-            if (b->begins[x->end] == 0 && lacks_begins(b, x->end, x->size) &&
-                lacks_ends(b, x->end + d, x->size) &&
-                hri_pack_can_spare(b, x->end, x->end + d, x->size)) {
-                set_life(b, id, x->begin, x->end + d);
-            }
-            if (x->begin > d && b->ends[x->begin] == 0 && lacks_ends(b, x->begin, x->size) &&
-                lacks_begins(b, x->begin - d, x->size) &&
-                hri_pack_can_spare(b, x->begin - d, x->begin, x->size)) {
-                set_life(b, id, x->begin - d, x->end);
-            }
+    for (int least = BOTH_SIDES; least >= (int)NEARLY; least--) {
+        for (uint32_t d = 1; d <= STRETCH_MOST; d++) {
+            stretch_all(b, d, (match)least);
+        }
+    }
+    for (uint32_t id = 0; id < b->p->count; id++) { /* to the end of all, and to the beginning */
+        const hri_pack_block *x = &b->blocks[id];
+        if (b->begins[x->end] == 0 && hri_pack_can_spare(b, x->end, b->p->sections, x->size)) {
+            set_life(b, id, x->begin, b->p->sections);
+        }
+        if (b->ends[x->begin] == 0 && hri_pack_can_spare(b, 0, x->begin, x->size)) {
+            set_life(b, id, 0, x->end);
         }
     }
 }
