@@ -240,8 +240,21 @@ static void add_fetch(text *t, uint32_t i, kind k, const char *type, const char 
     }
 }
 
-static void add_step(text *t, const hri_chain_step *step, uint32_t k, const char *type) {
-    add(t, "                const float s%u = hr_rounded<%s>(hr_step%u(", k, type, k);
+/* Step k as later ones read it: rounded, as storing does anyway. */
+static void add_step(text *t, const hri_chain_step *steps, uint32_t count, uint32_t k,
+                     const char *type) {
+    const hri_chain_step *step = &steps[k];
+    int read = 0;
+    for (uint32_t n = k + 1; n < count; n++) {
+        for (uint32_t i = 0; i < steps[n].sig->op->scalar->arity; i++) {
+            read |= steps[n].in[i] == -1 - (int32_t)k;
+        }
+    }
+    add(t, "                const float s%u = ", k);
+    if (read) {
+        add(t, "hr_rounded<%s>", type);
+    }
+    add(t, "(hr_step%u(", k);
     for (uint32_t i = 0; i < step->sig->op->scalar->arity; i++) {
         const int32_t in = step->in[i];
         add(t, in < 0 ? "%ss%d" : "%sv%d[n][i]", i ? ", " : "", in < 0 ? -1 - in : in);
@@ -292,7 +305,7 @@ static void add_kernel(text *t, const kind *kinds, uint32_t count, const hri_cha
     }
     add(t, "#pragma unroll\n            for (int i = 0; i < HR_V; i++) {\n");
     for (uint32_t k = 0; k < step_count; k++) {
-        add_step(t, &steps[k], k, type);
+        add_step(t, steps, step_count, k, type);
     }
     add(t, "            }\n");
     for (uint32_t k = 0; k < step_count; k++) {

@@ -36,6 +36,10 @@ static cut cut_columns(const hri_reduction *r, hr_type type, int wide) {
     c.across = hri_launch_across(packs, r->middle < 16 ? THREADS : WARP);
     c.tiles = hri_launch_up(packs, 1 << c.across);
     set_parts(&c, r, r->outer * c.tiles, 8 * (THREADS >> c.across));
+    /* Rows of threads go four at a time: what is left over would go one by one. */
+    const int64_t four = 4 * (THREADS >> c.across);
+    c.each = hri_launch_up(c.each, four) * four;
+    c.parts = hri_launch_max(hri_launch_up(r->middle, hri_launch_max(c.each, 1)), 1);
     return c;
 }
 

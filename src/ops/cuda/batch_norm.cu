@@ -171,7 +171,7 @@ HR_KERNEL __launch_bounds__(THREADS, 4)
                 if (i + d * step < rows) {
 #pragma unroll
                     for (int j = 0; j < PACK; j++) {
-                        const float v = hr_load(in[d].at[j]) - shift[j];
+                        const float v = hr_at(in[d], j) - shift[j];
                         sum[j] += v;
                         squares[j] = fmaf(v, v, squares[j]);
                     }
@@ -261,8 +261,8 @@ HR_INLINE void apply(const ELEM *x, const ELEM *z, ELEM *y, hr_u8 *mask, const f
                 float out[PACK];
 #pragma unroll
                 for (int j = 0; j < PACK; j++) {
-                    out[j] = applied(hr_load(in[d].at[j]), mean[j], a[j], beta[j],
-                                     ADD ? hr_load(more[d].at[j]) : 0.0f);
+                    out[j] = applied(hr_at(in[d], j), mean[j], a[j], beta[j],
+                                     ADD ? hr_at(more[d], j) : 0.0f);
                 }
                 const hr_i64 at = (rows - 1 - i - d * step) * channels + c;
                 hr_store_pack<ELEM, PACK>(y + at, out);
@@ -445,10 +445,10 @@ HR_KERNEL __launch_bounds__(THREADS, 2)
                     float out[PACK];
 #pragma unroll
                     for (int j = 0; j < PACK; j++) {
-                        const float v = hr_load(in_x[d].at[j]);
+                        const float v = hr_at(in_x[d], j);
                         const float whole =
-                            arrived(hr_load(in_dy[d].at[j]), SUM ? hr_load(in_more[d].at[j]) : 0.0f);
-                        const float y = SIGN == 2   ? hr_load(in_y[d].at[j])
+                            arrived(hr_at(in_dy[d], j), SUM ? hr_at(in_more[d], j) : 0.0f);
+                        const float y = SIGN == 2   ? hr_at(in_y[d], j)
                                         : SIGN == 3 ? (float)(in_bits[d] >> (bit_of(c) + j) & 1u)
                                                     : 0.0f;
                         out[j] = passed(whole, v, y, k.mean[j], k.a[j], k.beta[j]);
@@ -521,8 +521,8 @@ HR_KERNEL __launch_bounds__(THREADS, 2)
                 float out[PACK], again[PACK];
 #pragma unroll
                 for (int j = 0; j < PACK; j++) {
-                    const float v = hr_load(in_x[d].at[j]);
-                    const float whole = hr_load(in_dy[d].at[j]);
+                    const float v = hr_at(in_x[d], j);
+                    const float whole = hr_at(in_dy[d], j);
                     const float p =
                         SIGN == 1 ? passed(whole, v, 0.0f, k.mean[j], k.a[j], k.beta[j]) : whole;
                     out[j] = fmaf(by_dy[j], p, fmaf(by_x[j], v - k.mean[j], constant[j]));

@@ -203,7 +203,7 @@ HR_KERNEL __launch_bounds__(1024) linear_loss_train(HR_S *scores, hr_i64 ld, hr_
                 }
 #pragma unroll
                 for (int e = 0; e < 8; e++) {
-                    x[e] = hr_load(in[n].at[e]);
+                    x[e] = hr_at(in[n], e);
                 }
                 if (smoothing != 0.0f) {
 #pragma unroll

@@ -177,8 +177,8 @@ HR_KERNEL __launch_bounds__(THREADS,
                 hr_load_pack<GAMMA, PACK>(gamma + at, g);
 #pragma unroll
                 for (int j = 0; j < PACK; j++) {
-                    const float d = hr_load(in_dy[k].at[j]);
-                    const float xhat = (hr_load(in_x[k].at[j]) - mu) * over;
+                    const float d = hr_at(in_dy[k], j);
+                    const float xhat = (hr_at(in_x[k], j) - mu) * over;
                     sum = fmaf(d, g[j], sum);
                     product = fmaf(d * g[j], xhat, product);
                     dgamma[k][j] = fmaf(d, xhat, dgamma[k][j]);
@@ -196,8 +196,8 @@ HR_KERNEL __launch_bounds__(THREADS,
                 hr_load_pack<GAMMA, PACK>(gamma + at, g);
 #pragma unroll
                 for (int j = 0; j < PACK; j++) {
-                    const float d = hr_load(in_dy[k].at[j]);
-                    const float xhat = (hr_load(in_x[k].at[j]) - mu) * over;
+                    const float d = hr_at(in_dy[k], j);
+                    const float xhat = (hr_at(in_x[k], j) - mu) * over;
                     out[j] = over * (d * g[j] - shift - xhat * slope);
                 }
                 if (!SUM || dx) {
@@ -206,7 +206,7 @@ HR_KERNEL __launch_bounds__(THREADS,
                 if (SUM) {
 #pragma unroll
                     for (int j = 0; j < PACK; j++) {
-                        out[j] = __fadd_rn(stored(out[j]), hr_load(in_other[k].at[j]));
+                        out[j] = __fadd_rn(stored(out[j]), hr_at(in_other[k], j));
                     }
                     hr_store_pack<ELEM, PACK>(to + r * width + at, out);
                 }

@@ -145,7 +145,7 @@ HR_INLINE void add_share(float (&sum)[PACK], const hr_pack<ELEM, PACK> &dy,
                          const hr_pack<hr_u8, PACK> &codes, int code, float share) {
 #pragma unroll
     for (int k = 0; k < PACK; k++) {
-        const float v = hr_load(dy.at[k]);
+        const float v = hr_at(dy, k);
         sum[k] += !MAX ? v * share : codes.at[k] == code ? v : 0.0f;
     }
 }
@@ -209,7 +209,7 @@ struct shares {
     hr_pack<hr_u8, PACK> codes;
 };
 HR_INLINE float share_of(const shares &s, int k, int code) {
-    return s.codes.at[k] == code ? hr_load(s.dy.at[k]) : 0.0f;
+    return s.codes.at[k] == code ? hr_at(s.dy, k) : 0.0f;
 }
 HR_KERNEL __launch_bounds__(THREADS)
     max_pool_grad_four(const ELEM *dy, const hr_u8 *index, ELEM *dx, pool p) {

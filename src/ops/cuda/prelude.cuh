@@ -72,7 +72,10 @@ HR_INLINE void hr_store(hr_bf16 *to, float x) {
     const hr_u32 rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
     to->bits = (hr_u16)((bits & 0x7fffffffu) > 0x7f800000u ? (bits >> 16) | 0x40u : rounded);
 #else
-    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(to->bits) : "f"(x));
+    // As one of two: the conversion of one alone goes through the slow unit of exponentials.
+    asm("{ .reg .b32 two; .reg .b16 high; cvt.rn.bf16x2.f32 two, 0f00000000, %1; mov.b32 {%0, high}, two; }"
+        : "=h"(to->bits)
+        : "f"(x));
 #endif
 }
 HR_INLINE void hr_store(hr_f16 *to, float x) {
@@ -124,11 +127,24 @@ HR_INLINE hr_u32 hr_two(float low, float high, hr_f16) {
 template <typename T, int N> struct __align__(N * sizeof(T) < 16 ? N * sizeof(T) : 16) hr_pack {
     T at[N];
 };
+// Number i of a pack, which the compiler must know: halves of a word of bf16 are one instruction each.
+template <typename T, int N> HR_INLINE float hr_at(const hr_pack<T, N> &x, int i) {
+    return hr_load(x.at[i]);
+}
+#ifndef HRI_EMULATED
+template <int N> HR_INLINE float hr_at(const hr_pack<hr_bf16, N> &x, int i) {
+    if (N % 2) {
+        return hr_load(x.at[i]);
+    }
+    const hr_u32 two = ((const hr_u32 *)&x)[i / 2];
+    return __uint_as_float(i % 2 ? two & 0xffff0000u : two << 16);
+}
+#endif
 template <typename T, int N> HR_INLINE void hr_load_pack(const T *from, float (&out)[N]) {
     const hr_pack<T, N> x = *(const hr_pack<T, N> *)from;
 #pragma unroll
     for (int i = 0; i < N; i++) {
-        out[i] = hr_load(x.at[i]);
+        out[i] = hr_at(x, i);
     }
 }
 // Numbers in memory order as T: small types two by two, which is one conversion.

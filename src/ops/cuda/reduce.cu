@@ -33,10 +33,10 @@ HR_INLINE hr_pack<T, V> take(const source &s, hr_i64 at, const fetched &f) {
 #endif
 #pragma unroll
     for (int i = 0; i < V; i++) {
-        const float b = hr_load(f.b.at[i]);
-        y[i] = hr_rounded<T>(HR_STEP(hr_load(f.a.at[i]), b));
+        const float b = hr_at(f.b, i);
+        y[i] = HR_STEP(hr_at(f.a, i), b);
 #ifdef HR_AGAIN
-        more[i] = hr_rounded<T>(HR_AGAIN(b));
+        more[i] = HR_AGAIN(b);
 #endif
     }
     hr_store_pack<T, V>(made.at, y);
@@ -105,7 +105,7 @@ HR_KERNEL __launch_bounds__(THREADS, BUSY) columns(HR_TABLE struct source s, T *
                 const hr_pack<T, V> v = take(s, first, a), w = take(s, second, b);
 #pragma unroll
                 for (int k = 0; k < V; k++) {
-                    const float both = hr_load(v.at[k]) + hr_load(w.at[k]);
+                    const float both = hr_at(v, k) + hr_at(w, k);
                     if (i) {
                         sum[k] += two[k] + both;
                     } else {
@@ -126,8 +126,8 @@ HR_KERNEL __launch_bounds__(THREADS, BUSY) columns(HR_TABLE struct source s, T *
             }
 #pragma unroll
             for (int k = 0; k < V; k++) {
-                sum[k] += (hr_load(v[0].at[k]) + hr_load(v[1].at[k])) +
-                          (hr_load(v[2].at[k]) + hr_load(v[3].at[k]));
+                sum[k] += (hr_at(v[0], k) + hr_at(v[1], k)) +
+                          (hr_at(v[2], k) + hr_at(v[3], k));
             }
 #endif
         }
@@ -135,7 +135,7 @@ HR_KERNEL __launch_bounds__(THREADS, BUSY) columns(HR_TABLE struct source s, T *
             const hr_pack<T, V> v = take(s, at + r * inner, fetch(s, at + r * inner));
 #pragma unroll
             for (int k = 0; k < V; k++) {
-                sum[k] += hr_load(v.at[k]);
+                sum[k] += hr_at(v, k);
             }
         }
     }

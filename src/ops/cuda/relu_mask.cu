@@ -22,7 +22,7 @@ HR_KERNEL __launch_bounds__(THREADS) relu_mask(const T *x, T *y, hr_u8 *mask, hr
         eight v = *(const eight *)(x + i * 8);
 #pragma unroll
         for (int k = 0; k < 8; k++) {
-            const float f = hr_load(v.at[k]);
+            const float f = hr_at(v, k);
             bits |= (hr_u32)(f > 0.0f) << k;
             v.at[k] = f < 0.0f ? zero() : v.at[k];
         }
