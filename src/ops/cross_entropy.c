@@ -122,11 +122,12 @@ static hr_status cross_entropy_host(const hri_call *c) {
     return HR_OK;
 }
 
-/* A loss for each row. */
+/* A loss for each row, and the parts. */
 static uint64_t cross_entropy_cuda_workspace(const hri_sig *s, hri_gpu *gpu, uint32_t variant) {
     (void)gpu;
     (void)variant;
-    return (uint64_t)hr_shape_count(&s->in[1].shape) * sizeof(float);
+    const int64_t rows = hr_shape_count(&s->in[1].shape);
+    return (uint64_t)rows * sizeof(float) + hri_row_parts_bytes(rows);
 }
 
 static hr_status cross_entropy_cuda(const hri_gpu_call *c) {
@@ -137,13 +138,18 @@ static hr_status cross_entropy_cuda(const hri_gpu_call *c) {
     hr_addr x = c->in[0], ids = c->in[1], loss = c->out[0], lse = c->out[1], each = c->workspace;
     float smoothing = (float)p->smoothing;
     uint32_t add = p->sum, wide = c->sig->in[1].type == HR_TYPE_I64;
-    const hr_status status =
+    hri_row_parts parts = hri_row_parts_of(rows, each + (uint64_t)rows * sizeof(float));
+    hr_status status =
         hri_gpu_launch(c->gpu, &hri_cu_cross_entropy, r.defines.text, "rows_of_ids", &r.grid,
                        HRI_GPU_ARGS(&x, &ids, &wide, &lse, &each, &rows, &width, &smoothing));
-    return status != HR_OK
-               ? status
-               : hri_gpu_launch(c->gpu, &hri_cu_cross_entropy, r.defines.text, "finish", &r.one,
-                                HRI_GPU_ARGS(&each, &ids, &wide, &loss, &rows, &add));
+    if (status == HR_OK) {
+        status = hri_row_parts_launch(c->gpu, &r, &parts, each, ids, wide, rows);
+    }
+    return status != HR_OK ? status
+                           : hri_gpu_launch(c->gpu, &hri_cu_cross_entropy, r.defines.text, "finish",
+                                            &r.one,
+                                            HRI_GPU_ARGS(&each, &ids, &wide, &parts.at, &parts.count,
+                                                         &loss, &rows, &add));
 }
 
 static const hri_case cross_entropy_cases[] = {
@@ -161,6 +167,8 @@ static const hri_case cross_entropy_cases[] = {
     {"many classes", "f32[3,2051] i32[3]", .ids = 2051, .flags = HRI_CASE_NO_GRAD},
     {"many classes, bf16", "bf16[5,5001] i64[5]", "smoothing=0.1", .ids = 5001},
     {"many rows, f16", "f16[1100,9] i32[1100]", .ids = 9},
+    {"two classes of very many, bf16", "bf16[3,8191,2] i64[3,8191]", .ids = 2, .batched = 3,
+     .negative = 1, .flags = HRI_CASE_NO_GRAD},
     {"ids of another shape", "f32[7,10] i32[6]", .flags = HRI_CASE_BAD},
     {NULL, NULL},
 };

@@ -88,10 +88,9 @@ static hr_status cross_entropy_grad_host(const hri_call *c) {
 /* The scale, which the rows that count decide. */
 static uint64_t cross_entropy_grad_cuda_workspace(const hri_sig *s, hri_gpu *gpu,
                                                   uint32_t variant) {
-    (void)s;
     (void)gpu;
     (void)variant;
-    return sizeof(float);
+    return 2 * sizeof(float) + hri_row_parts_bytes(hr_shape_count(&s->in[2].shape));
 }
 
 static hr_status cross_entropy_grad_cuda(const hri_gpu_call *c) {
@@ -103,9 +102,13 @@ static hr_status cross_entropy_grad_cuda(const hri_gpu_call *c) {
             scale = c->workspace;
     float smoothing = (float)p->smoothing;
     uint32_t add = p->sum, wide = c->sig->in[2].type == HR_TYPE_I64;
-    const hr_status status =
-        hri_gpu_launch(c->gpu, &hri_cu_cross_entropy, r.defines.text, "scale_of", &r.one,
-                       HRI_GPU_ARGS(&dloss, &ids, &wide, &scale, &rows, &add));
+    hri_row_parts parts = hri_row_parts_of(rows, scale + 2 * sizeof(float));
+    hr_status status = hri_row_parts_launch(c->gpu, &r, &parts, 0, ids, wide, rows);
+    if (status == HR_OK) {
+        status = hri_gpu_launch(
+            c->gpu, &hri_cu_cross_entropy, r.defines.text, "scale_of", &r.one,
+            HRI_GPU_ARGS(&dloss, &ids, &wide, &parts.at, &parts.count, &scale, &rows, &add));
+    }
     return status != HR_OK
                ? status
                : hri_gpu_launch(
@@ -132,6 +135,8 @@ static const hri_case cross_entropy_grad_cases[] = {
     {"no rows", "f32[] f32[0,10] i64[0] f32[0]"},
     {"bf16", "f32[] bf16[5,10] i64[5] f32[5]"},
     {"f16", "f32[] f16[5,10] i64[5] f32[5]"},
+    {"two classes of very many, bf16", "f32[] bf16[3,8191,2] i64[3,8191] f32[3,8191]", .ids = 2,
+     .negative = 1},
     {"many classes", "f32[] f32[3,2051] i32[3] f32[3]", .ids = 2051},
     {"many classes, bf16", "f32[] bf16[5,5001] i64[5] f32[5]", "smoothing=0.1", .ids = 5001},
     {"many classes, f16", "f32[] f16[5,1999] i32[5] f32[5]", .ids = 1999},

@@ -1,8 +1,9 @@
 // Cross entropy of rows of scores, with ids or with probabilities as targets, and its gradients.
 //
-// HR_LANES threads share a row: a warp, or a whole block for long ones.  Scores are read once, in accesses of HR_V
+// HR_LANES threads share a row: a warp, a whole block for long ones; short ones have a thread each.  Scores are read once, in accesses of HR_V
 // elements from the first 16-byte boundary on, since rows of an odd length begin anywhere; a running maximum and sum
-// make the logarithm.  A row's loss goes to the work space, and one block adds the rows in a fixed order.  Rows whose id
+// make the logarithm.  A row's loss goes to the work space, and one block adds the rows in a fixed order, or the sums of
+// parts of many rows.  Rows whose id
 // is negative do not count; an id beyond the classes makes the loss NaN.  Gradients may lie over what they read.
 
 typedef HR_T T;
@@ -16,10 +17,10 @@ HR_INLINE hr_i64 id_at(const void *ids, hr_u32 wide, hr_i64 i) {
 #define LOG2E 1.4426950408889634f
 
 HR_INLINE float sum_of(float x, float *room) {
-    return LANES == 32 ? hr_warp_sum(x) : hr_block_sum(x, room);
+    return LANES == 1 ? x : LANES == 32 ? hr_warp_sum(x) : hr_block_sum(x, room);
 }
 HR_INLINE float max_of(float x, float *room) {
-    return LANES == 32 ? hr_warp_max(x) : hr_block_max(x, room);
+    return LANES == 1 ? x : LANES == 32 ? hr_warp_max(x) : hr_block_max(x, room);
 }
 
 // f(k, v) for runs of elements from k on; v is an array of 1 or of V numbers.
@@ -109,33 +110,63 @@ HR_KERNEL __launch_bounds__(THREADS) rows_of_ids(const T *x, const void *ids, hr
     }
 }
 
-// One block: the mean over rows that count, or the sum.
-HR_KERNEL __launch_bounds__(FINISH) finish(const float *loss, const void *ids, hr_u32 wide, float *out, hr_i64 rows,
-                                           hr_u32 add) {
-    __shared__ float room[32];
-    float sum = 0.0f, counted = 0.0f;
-    for (hr_i64 i = threadIdx.x; i < rows; i += FINISH) {
-        sum += loss[i];
-        counted += id_at(ids, wide, i) >= 0 ? 1.0f : 0.0f;
+// The losses of some rows, added, and how many of them count.
+struct counted {
+    float loss, rows;
+};
+HR_INLINE counted count(const float *loss, const void *ids, hr_u32 wide, hr_i64 begin, hr_i64 end, float *room) {
+    counted c = {0.0f, 0.0f};
+    for (hr_i64 i = begin + threadIdx.x; i < end; i += FINISH) {
+        c.loss += loss ? loss[i] : 0.0f;
+        c.rows += id_at(ids, wide, i) >= 0 ? 1.0f : 0.0f;
     }
-    sum = hr_block_sum(sum, room);
-    counted = hr_block_sum(counted, room);
+    c.loss = loss ? hr_block_sum(c.loss, room) : 0.0f;
+    c.rows = hr_block_sum(c.rows, room);
+    return c;
+}
+
+// A block for each part of many rows.
+HR_KERNEL __launch_bounds__(FINISH) parts_of(const float *loss, const void *ids, hr_u32 wide, struct counted *parts,
+                                             hr_i64 rows, hr_i64 each) {
+    __shared__ float room[32];
+    const hr_i64 begin = blockIdx.x * each, end = begin + each < rows ? begin + each : rows;
+    const counted c = count(loss, ids, wide, begin, end, room);
     if (threadIdx.x == 0) {
-        *out = add ? sum : counted > 0.0f ? sum / counted : 0.0f;
+        parts[blockIdx.x] = c;
+    }
+}
+
+// All rows; of many, from their parts.
+HR_INLINE counted count_all(const float *loss, const void *ids, hr_u32 wide, const counted *parts, hr_u32 part_count,
+                            hr_i64 rows, float *room) {
+    if (!part_count) {
+        return count(loss, ids, wide, 0, rows, room);
+    }
+    const bool own = threadIdx.x < part_count;
+    counted c;
+    c.loss = hr_block_sum(own ? parts[threadIdx.x].loss : 0.0f, room);
+    c.rows = hr_block_sum(own ? parts[threadIdx.x].rows : 0.0f, room);
+    return c;
+}
+
+// One block: the mean over rows that count, or the sum.
+HR_KERNEL __launch_bounds__(FINISH) finish(const float *loss, const void *ids, hr_u32 wide, const struct counted *parts,
+                                           hr_u32 part_count, float *out, hr_i64 rows, hr_u32 add) {
+    __shared__ float room[32];
+    const counted c = count_all(loss, ids, wide, parts, part_count, rows, room);
+    if (threadIdx.x == 0) {
+        *out = add ? c.loss : c.rows > 0.0f ? c.loss / c.rows : 0.0f;
     }
 }
 
 // One block: dloss over the rows that count.
-HR_KERNEL __launch_bounds__(FINISH) scale_of(const float *dloss, const void *ids, hr_u32 wide, float *scale, hr_i64 rows,
+HR_KERNEL __launch_bounds__(FINISH) scale_of(const float *dloss, const void *ids, hr_u32 wide,
+                                             const struct counted *parts, hr_u32 part_count, float *scale, hr_i64 rows,
                                              hr_u32 add) {
     __shared__ float room[32];
-    float counted = 0.0f;
-    for (hr_i64 i = threadIdx.x; i < rows; i += FINISH) {
-        counted += id_at(ids, wide, i) >= 0 ? 1.0f : 0.0f;
-    }
-    counted = hr_block_sum(counted, room);
+    const counted c = count_all(0, ids, wide, parts, part_count, rows, room);
     if (threadIdx.x == 0) {
-        *scale = add || counted == 0.0f ? *dloss : *dloss / counted;
+        *scale = add || c.rows == 0.0f ? *dloss : *dloss / c.rows;
     }
 }
 
