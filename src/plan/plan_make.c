@@ -260,6 +260,40 @@ static hr_status unplanned(maker *m, uint64_t *out) {
     return status;
 }
 
+/* The same plan with its updates next to one another, where they lie in the budget, or without one in hardly more memory.
+ * What is too much for the placement is tried once more with less of it. */
+static hr_status gather(maker *m, uint64_t look, hri_plan **plan) {
+    const uint64_t arena = (*plan)->arena_bytes;
+    const uint64_t most = m->o.budget_bytes ? m->o.budget_bytes : arena + arena / 1024;
+    uint64_t limit = m->o.budget_bytes ? m->limit : m->s.peak_bytes;
+    hr_status status = HR_OK;
+    for (int tries = 0; tries < 2 && status == HR_OK; tries++) {
+        hri_plan *better = NULL;
+        uint32_t moved = 0;
+        m->s.limit = limit;
+        status = hri_schedule_gather(&m->s, &moved);
+        if (status != HR_OK || !moved) {
+            return status;
+        }
+        status = hri_place(&m->s, &m->o, look, &better);
+        if (status == HR_OK && better->arena_bytes <= most) {
+            hri_plan_destroy(*plan);
+            *plan = better;
+            return HR_OK;
+        }
+        const uint64_t over = status == HR_OK ? 2 * (better->arena_bytes - most) : 0;
+        hri_plan_destroy(better);
+        if (status != HR_OK || over >= limit) {
+            return status;
+        }
+        limit -= over;
+        status = hri_schedule_run(&m->s);
+        m->s.limit = m->limit;
+        status = status == HR_OK ? hri_schedule_join(&m->s, &moved) : status;
+    }
+    return status;
+}
+
 /* Places the schedule as it is, with neighbours that go together where the budget bears it. */
 static hr_status place_now(maker *m, uint64_t look, hri_plan **out) {
     const uint64_t budget = m->o.budget_bytes;
@@ -276,6 +310,9 @@ static hr_status place_now(maker *m, uint64_t look, hri_plan **out) {
         plan = NULL;
         status = hri_schedule_run(&m->s);
         status = status == HR_OK ? hri_place(&m->s, &m->o, look, &plan) : status;
+    }
+    if (status == HR_OK && !m->o.any && (!budget || plan->arena_bytes <= budget)) {
+        status = gather(m, look, &plan);
     }
     *out = plan;
     return status;
