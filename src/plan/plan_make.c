@@ -260,14 +260,15 @@ static hr_status unplanned(maker *m, uint64_t *out) {
     return status;
 }
 
-/* The same plan with its updates next to one another, where they lie in the budget, or without one in hardly more memory.
- * What is too much for the placement is tried once more with less of it. */
+/* The same plan with its updates next to one another, where that takes hardly more memory.  What is too much for the
+ * placement is tried again with less of it. */
 static hr_status gather(maker *m, uint64_t look, hri_plan **plan) {
     const uint64_t arena = (*plan)->arena_bytes;
-    const uint64_t most = m->o.budget_bytes ? m->o.budget_bytes : arena + arena / 1024;
-    uint64_t limit = m->o.budget_bytes ? m->limit : m->s.peak_bytes;
+    const uint64_t budget = m->o.budget_bytes ? m->o.budget_bytes : UINT64_MAX;
+    const uint64_t most = arena + arena / 1024 < budget ? arena + arena / 1024 : budget;
+    uint64_t limit = m->s.peak_bytes;
     hr_status status = HR_OK;
-    for (int tries = 0; tries < 2 && status == HR_OK; tries++) {
+    for (int tries = 0; tries < 3 && status == HR_OK; tries++) {
         hri_plan *better = NULL;
         uint32_t moved = 0;
         m->s.limit = limit;

@@ -69,24 +69,29 @@ static const hri_kernel *movable(const hri_bound *b, const hri_kernels *kernels,
     return kernel && kernel->launch_many && !hri_bound_workspace(b, c) ? kernel : NULL;
 }
 
-/* Whether both are casts to and from the same types, or updates alike. */
-static int alike(const hri_bound *b, const hri_bound_call *x, const hri_bound_call *y) {
+/* Whether call `y` may be moved, and both are casts to and from the same types, or updates alike. */
+static int alike(const hri_bound *b, const hri_kernels *kernels, const hri_bound_call *x,
+                 const hri_bound_call *y) {
     const hri_sig *p = sig_of(b, x), *q = sig_of(b, y);
-    return p->op == q->op && p->in[0].type == q->in[0].type && p->out[0].type == q->out[0].type;
+    return p->op == q->op && p->in[0].type == q->in[0].type && p->out[0].type == q->out[0].type &&
+           movable(b, kernels, y);
 }
 
 void hri_bound_regroup(hri_bound *b, const hri_kernels *kernels) {
     for (uint32_t t = 1; t < b->call_count; t++) {
         const hri_bound_call mover = b->calls[t];
         const hri_kernel *kernel = movable(b, kernels, &mover);
-        uint32_t to = t; /* behind the earliest of its kind that is reached */
+        uint32_t to = t; /* behind the earliest of its kind that is reached, and those that stand there */
         for (uint32_t i = t; kernel && i-- > 0 && t - i < FAR;) {
-            if (movable(b, kernels, &b->calls[i]) == kernel && alike(b, &mover, &b->calls[i])) {
+            if (alike(b, kernels, &mover, &b->calls[i])) {
                 to = i + 1;
             }
             if (!may_cross(b, &mover, &b->calls[i])) {
                 break;
             }
+        }
+        while (to < t && alike(b, kernels, &mover, &b->calls[to])) {
+            to++;
         }
         memmove(&b->calls[to + 1], &b->calls[to], (t - to) * sizeof mover);
         b->calls[to] = mover;
