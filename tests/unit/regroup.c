@@ -91,7 +91,7 @@ static void check_regrouped(const hr_graph *g, const hri_problem *p, uint64_t bu
 
 TEST(regroup, casts_of_weights_are_side_by_side_and_nothing_reads_anything_else) {
     hr_graph *g =
-        training("gpt2-nano:layers=3,context=16,width=128", "optimizer=adamw,precision=bf16");
+        training("gpt2-nano:layers=4,context=64,width=128", "optimizer=adamw,precision=bf16");
     hri_graph_problem x;
     hri_plan *free_one = NULL;
     CHECK_OK(hri_problem_from_graph(g, NULL, &x, NULL));
