@@ -145,11 +145,11 @@ static hr_status cross_entropy_cuda(const hri_gpu_call *c) {
     if (status == HR_OK) {
         status = hri_row_parts_launch(c->gpu, &r, &parts, each, ids, wide, rows);
     }
-    return status != HR_OK ? status
-                           : hri_gpu_launch(c->gpu, &hri_cu_cross_entropy, r.defines.text, "finish",
-                                            &r.one,
-                                            HRI_GPU_ARGS(&each, &ids, &wide, &parts.at, &parts.count,
-                                                         &loss, &rows, &add));
+    return status != HR_OK
+               ? status
+               : hri_gpu_launch(
+                     c->gpu, &hri_cu_cross_entropy, r.defines.text, "finish", &r.one,
+                     HRI_GPU_ARGS(&each, &ids, &wide, &parts.at, &parts.count, &loss, &rows, &add));
 }
 
 static const hri_case cross_entropy_cases[] = {

@@ -81,7 +81,8 @@ void hri_bound_regroup(hri_bound *b, const hri_kernels *kernels) {
     for (uint32_t t = 1; t < b->call_count; t++) {
         const hri_bound_call mover = b->calls[t];
         const hri_kernel *kernel = movable(b, kernels, &mover);
-        uint32_t to = t; /* behind the earliest of its kind that is reached, and those that stand there */
+        uint32_t to =
+            t; /* behind the earliest of its kind that is reached, and those that stand there */
         for (uint32_t i = t; kernel && i-- > 0 && t - i < FAR;) {
             if (alike(b, kernels, &mover, &b->calls[i])) {
                 to = i + 1;

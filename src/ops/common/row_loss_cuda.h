@@ -24,9 +24,8 @@ static inline hri_row_loss hri_row_loss_of(const hr_meta *x, hr_addr all) {
                  .threads = HRI_ROW_LOSS_THREADS},
         .one = {.x = 1, .threads = HRI_ROW_LOSS_FINISH},
     };
-    r.defines =
-        hri_launch_defines("-DHR_T=%s -DHR_V=%d -DHR_LANES=%d", hri_launch_type(x->type),
-                           wide ? (int)(16 / hr_type_bytes(x->type)) : 1, lanes);
+    r.defines = hri_launch_defines("-DHR_T=%s -DHR_V=%d -DHR_LANES=%d", hri_launch_type(x->type),
+                                   wide ? (int)(16 / hr_type_bytes(x->type)) : 1, lanes);
     return r;
 }
 

@@ -13,8 +13,8 @@ static void three_weights(hri_problem *p, int looks) {
     static const struct {
         uint32_t in[2], in_count, out, updates;
     } ops[] = {
-        {{X}, 1, G0, 0},  {{W0, G0}, 2, N0, 1}, {{X}, 1, G1, 0},    {{W1, G1}, 2, N1, 1},
-        {{X}, 1, G2, 0},  {{W2, G2}, 2, N2, 1}, {{X, N1}, 2, LOOK, 0},
+        {{X}, 1, G0, 0}, {{W0, G0}, 2, N0, 1}, {{X}, 1, G1, 0},       {{W1, G1}, 2, N1, 1},
+        {{X}, 1, G2, 0}, {{W2, G2}, 2, N2, 1}, {{X, N1}, 2, LOOK, 0},
     };
     const hri_problem_variant one = {"", 10, 0};
     uint32_t number;
