@@ -111,7 +111,7 @@ class Read(unittest.TestCase):
         self.assertEqual(e.parameter_count(), sum(p.numel() for p in m.parameters()))
         self.assertLess(check(m, e, (torch.randn(5, 3, 16, 16),)).gradient, 1e-4)
 
-    def test_a_state_to_begin_with_is_the_same_for_all_samples(self) -> None:
+    def test_states_to_begin_with_and_arithmetic_with_shapes(self) -> None:
         class Two(nn.Module):
             def __init__(self, kind) -> None:
                 super().__init__()
@@ -121,9 +121,11 @@ class Read(unittest.TestCase):
                 _, state = self.first(x)
                 return self.fc(self.second(x, state)[0].mean(1))
 
-        for kind in (nn.LSTM, nn.GRU):
+        encoder = nn.Sequential(nn.TransformerEncoderLayer(4, 2, 8, batch_first=True, norm_first=True), nn.Flatten(), nn.Linear(24, 3),
+                                nn.Unflatten(1, (3, 1)), nn.Flatten())
+        for make in (lambda: Two(nn.LSTM), lambda: Two(nn.GRU), lambda: encoder):
             torch.manual_seed(0)
-            m, x = Two(kind).eval(), torch.randn(4, 6, 4)
+            m, x = make().eval(), torch.randn(4, 6, 4)
             with tempfile.TemporaryDirectory() as folder:
                 torch.onnx.export(m, (x,), f"{folder}/m.onnx", dynamo=False, opset_version=17, input_names=["x"],
                                   dynamic_axes={"x": {0: "batch"}}, do_constant_folding=False)

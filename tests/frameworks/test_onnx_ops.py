@@ -42,6 +42,7 @@ CASES: list[tuple] = [
     ("Gelu", (20,), ROW, [], {}, 1), ("ThresholdedRelu", (11,), ROW, [], {"alpha": 0.3}, 1),
     ("Shrink", (11,), ROW, [], {"bias": 0.4, "lambd": 0.4}, 1), ("PRelu", (11, 16), IMAGE, [f32(3, 1, 1)], {}, 1),
     *[(op, (11, 14), IMAGE, [f32(6)], {}, 1) for op in ("Add", "Sub", "Mul", "Div", "Max", "Min")],
+    ("Mod", (11, 13), ROW, [np.float32(0.7)], {"fmod": 1}, 1),
     ("Pow", (11, 15), ROW, [np.float32(2)], {}, 1), ("Sum", (11,), ROW, [f32(5)], {}, 1), ("Mean", (13,), ROW, [f32(5)], {}, 1),
     ("Clip", (11, 13), ROW, [np.float32(-0.3), np.float32(0.4)], {}, 1), ("Clip", (12,), ROW, [None, np.float32(0.4)], {}, 1),
     ("Softmax", (11, 12), IMAGE, [], {}, 1), ("Softmax", (13, 22), IMAGE, [], {"axis": 1}, 1),

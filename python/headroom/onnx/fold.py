@@ -42,7 +42,8 @@ def _concat(n: Node, *xs: np.ndarray) -> np.ndarray:
 
 
 def _cast(n: Node, x: np.ndarray) -> np.ndarray:
-    return x if x.dtype == object else x.astype(TYPES[n.attr("to")])
+    open_ = x.dtype == object and any(isinstance(d, Size) for d in x.reshape(-1))
+    return x if open_ else x.astype(TYPES[n.attr("to")])
 
 
 def _divide(n: Node, a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -62,6 +63,7 @@ FOLD.update({
     "Gather": lambda n, x, i: np.take(x, i.astype("int64"), n.attr("axis", 0)),
     "Cast": _cast, "Shape": lambda n, x: np.array(x.shape, "int64"), "Add": lambda n, a, b: a + b,
     "Sub": lambda n, a, b: a - b, "Mul": lambda n, a, b: a * b, "Div": _divide, "Neg": lambda n, x: -x,
+    "Mod": lambda n, a, b: np.fmod(a, b) if n.attr("fmod", 0) else a % b,
     "Sqrt": lambda n, x: np.sqrt(x), "Pow": lambda n, a, b: a ** b, "Reciprocal": lambda n, x: 1 / x,
     "Reshape": lambda n, x, s: x.reshape([int(d) for d in s]), "Transpose": lambda n, x: x.transpose(n.attr("perm")),
     "Range": lambda n, a, b, c: np.arange(a, b, c), "Where": lambda n, c, a, b: np.where(c, a, b),

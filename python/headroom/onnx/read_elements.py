@@ -42,6 +42,18 @@ def neg(b: Build, n: Node) -> Tensor:
     return b.neg(n.get(0))
 
 
+@op("Mod")
+def mod(b: Build, n: Node) -> Tensor:
+    """What is left of a division rounded down, or with fmod towards zero."""
+    x, y = (b.cast(b.tensor(n.get(i)), "f32") for i in (0, 1))
+    times = b.map2("div", x, y)
+    if n.attr("fmod", 0):
+        whole = b.map2("mul", b.function("sign", times), b.function("floor", b.map1("abs", times)))
+    else:
+        whole = b.function("floor", times)
+    return b.map2("sub", x, b.map2("mul", whole, y))
+
+
 @op("Pow")
 def power(b: Build, n: Node) -> Tensor:
     return b.map1("power", n.get(0), exponent=float(n.number(1, "", None)))
