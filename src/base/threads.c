@@ -1,8 +1,11 @@
-/* The thread pool: one atomic counter of tasks not yet taken, one of tasks not yet done.
+/* The thread pool: atomic counters of tasks not yet taken, one of tasks not yet done.
  *
- * A run writes the job, then publishes `left` (release).  Whoever lowers `left` by one owns that task, and
- * only then reads the job: a run cannot end before the tasks that were taken are done, so the job a
- * claim reads is always the job it claimed from, and a late worker needs no check of its own.
+ * A run cuts its tasks into ranges, writes the job, then publishes how many are left of each (release).  Whoever lowers
+ * one of those by one owns that task, and only then reads the job: a run cannot end before the tasks that were taken are
+ * done, so the job a claim reads is always the job it claimed from, and a late worker needs no check of its own.
+ *
+ * A worker begins with a range of its own and helps with the others when that is done.  So one op after the other has the
+ * same part of its data on the same core, in whose cache it lies; which worker does a task is no more fixed than before.
  *
  * Waiting is a short look at an atomic, then a futex sleep.  How long the look may take adapts: it doubles
  * when work came in time and halves when it did not, between 0 and 50 us, so a pool in a busy loop
@@ -28,7 +31,7 @@
 #include "base/cores.h"
 #include "base/fault.h"
 
-enum { MOST_THREADS = 1024, MOST_LOOK_NS = 50000, LEAST_LOOK_NS = 500 };
+enum { MOST_THREADS = 1024, MOST_LOOK_NS = 50000, LEAST_LOOK_NS = 500, MOST_RANGES = 8 };
 
 typedef struct worker {
     hri_threads *pool;
@@ -36,10 +39,14 @@ typedef struct worker {
     uint32_t number;
 } worker;
 
+typedef struct range {
+    _Atomic uint32_t left; /* tasks not yet taken */
+    char apart[60];
+} range;
+
 /* Words that different threads write lie 64 bytes apart. */
 struct hri_threads {
-    _Atomic uint32_t left; /* tasks not yet taken */
-    char apart_1[60];
+    range ranges[MOST_RANGES];
     _Atomic uint32_t undone; /* tasks not yet done; the caller's futex */
     _Atomic bool caller_sleeps;
     char apart_2[56];
@@ -52,7 +59,8 @@ struct hri_threads {
     void *arg;
     uint32_t task_count;
     uint32_t count;
-    uint32_t started; /* workers that run: all but the caller */
+    uint32_t range_count; /* never changes */
+    uint32_t started;     /* workers that run: all but the caller */
     bool may_look;
     uint32_t caller_look_ns; /* under `turn` */
     pthread_mutex_t turn;    /* one run at a time */
@@ -96,19 +104,32 @@ static bool look(_Atomic uint32_t *word, uint32_t value, bool until, uint32_t *l
     return false;
 }
 
-/* Takes tasks until there are none. */
-static void work(hri_threads *pool, uint32_t number) {
-    uint32_t left = atomic_load_explicit(&pool->left, memory_order_relaxed);
+/* The first task of a range. */
+static uint32_t range_begin(const hri_threads *pool, uint32_t i) {
+    return (uint32_t)((uint64_t)pool->task_count * i / pool->range_count);
+}
+
+/* Takes tasks of one range until there are none. */
+static void work_range(hri_threads *pool, uint32_t i, uint32_t number) {
+    _Atomic uint32_t *const word = &pool->ranges[i].left;
+    uint32_t left = atomic_load_explicit(word, memory_order_relaxed);
     while (left > 0) {
-        if (!atomic_compare_exchange_weak_explicit(&pool->left, &left, left - 1,
-                                                   memory_order_acquire, memory_order_relaxed)) {
+        if (!atomic_compare_exchange_weak_explicit(word, &left, left - 1, memory_order_acquire,
+                                                   memory_order_relaxed)) {
             continue;
         }
-        pool->fn(pool->arg, pool->task_count - left, number);
+        pool->fn(pool->arg, range_begin(pool, i + 1) - left, number);
         if (atomic_fetch_sub(&pool->undone, 1) == 1 && atomic_load(&pool->caller_sleeps)) {
             wake(&pool->undone, 1);
         }
-        left = atomic_load_explicit(&pool->left, memory_order_relaxed);
+        left = atomic_load_explicit(word, memory_order_relaxed);
+    }
+}
+
+/* Takes tasks until there are none. */
+static void work(hri_threads *pool, uint32_t number) {
+    for (uint32_t i = 0; i < pool->range_count; i++) {
+        work_range(pool, (number + i) % pool->range_count, number);
     }
 }
 
@@ -167,6 +188,7 @@ hr_status hri_threads_create(uint32_t count, hri_threads **out) {
         return HR_E_NOMEM_HOST;
     }
     pool->count = count;
+    pool->range_count = count < MOST_RANGES ? count : MOST_RANGES;
     atomic_init(&pool->keep, count);
     pool->may_look = count <= cores;
     pool->caller_look_ns = MOST_LOOK_NS;
@@ -214,7 +236,11 @@ static void publish(hri_threads *pool, uint32_t task_count, hri_task_fn *fn, voi
     pool->arg = arg;
     pool->task_count = task_count;
     atomic_store_explicit(&pool->undone, task_count, memory_order_relaxed);
-    atomic_store_explicit(&pool->left, task_count, memory_order_release);
+    for (uint32_t i = 0; i < pool->range_count; i++) {
+        atomic_store_explicit(&pool->ranges[i].left,
+                              range_begin(pool, i + 1) - range_begin(pool, i),
+                              memory_order_release);
+    }
     /* Sequentially consistent, as is the sleeper's count: either we see the sleeper, or its futex
      * sees the new round and does not sleep. */
     atomic_fetch_add(&pool->round, 1);

@@ -117,4 +117,5 @@ TEST(gemm, groups_of_tiles_and_blocks_of_the_depth_are_those_of_a_loop) {
     check(1, 135, 400, 260, 1);
     check(20, 130, 14, 33, 1);
     check(1, 9, 14, 2100, 1);
+    check(1, 300, 20, 2100, 1); /* groups of tiles in each part of the depth */
 }

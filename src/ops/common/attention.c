@@ -1,4 +1,6 @@
-/* Attention forward: a tile of queries goes over the keys with a running maximum and sum. */
+/* Attention forward: tiles of queries go over the keys with a running maximum and sum.
+ *
+ * A task is a group of tiles of one head: panels of keys and values serve them all.  No bit depends on how many they are. */
 #include "ops/common/attention.h"
 
 #include <math.h>
@@ -98,28 +100,35 @@ double hri_attention_flops(const hri_attention *a) {
 /* ---- scratch of a worker ---- */
 
 typedef struct scratch {
-    float *q;    /* panels of A: queries by depth */
+    float *q;    /* panels of A: queries by depth, of each tile of the group */
     float *k;    /* panels of B: keys turned */
     float *v;    /* panels of B: keys by columns */
     float *s;    /* (Q, K) scores, then probabilities */
     float *p;    /* panels of A of them */
-    float *o;    /* (Q, columns) */
-    float *most; /* (Q) */
-    float *sum;  /* (Q) */
+    float *o;    /* (group, Q, columns) */
+    float *most; /* (group, Q) */
+    float *sum;  /* (group, Q) */
 } scratch;
+
+enum { MOST_TILES = 4 }; /* of a group */
+
+static int64_t tiles_of(const hri_attention *a) {
+    return (a->queries + HRI_AT_Q - 1) / HRI_AT_Q;
+}
 
 static int64_t scratch_init(scratch *w, const hri_attention *a, float *at) {
     const int64_t d = a->depth, columns = hri_at_columns(d);
+    const int64_t group = hri_min64(MOST_TILES, tiles_of(a));
     float *const begin = at;
     w->q = at;
-    w->k = w->q + HRI_AT_Q * d;
+    w->k = w->q + group * HRI_AT_Q * d;
     w->v = w->k + HRI_AT_K * d;
     w->s = w->v + HRI_AT_K * columns;
     w->p = w->s + HRI_AT_Q * HRI_AT_K;
     w->o = w->p + HRI_AT_Q * HRI_AT_K;
-    w->most = w->o + HRI_AT_Q * columns;
-    w->sum = w->most + HRI_AT_Q;
-    return hri_at_up(w->sum + HRI_AT_Q - begin, 16);
+    w->most = w->o + group * HRI_AT_Q * columns;
+    w->sum = w->most + group * HRI_AT_Q;
+    return hri_at_up(w->sum + group * HRI_AT_Q - begin, 16);
 }
 
 uint64_t hri_attention_workspace(const hri_attention *a, uint32_t threads) {
@@ -170,12 +179,9 @@ static void add_keys(const hri_attention *a, const scratch *w, int64_t b, int64_
                      int64_t count, int64_t k0) {
     const int64_t d = a->depth, columns = hri_at_columns(d);
     const int64_t keys = hri_min64(HRI_AT_K, a->keys - k0);
-    hri_at_pack(HRI_AT_B_T, a->type, a->k.data, hri_at_first(a, &a->k, b, h / a->group, k0),
-                a->k.row, keys, d, w->k);
-    hri_at_pack(HRI_AT_B, a->type, a->v.data, hri_at_first(a, &a->v, b, h / a->group, k0), a->v.row,
-                keys, d, w->v);
-    hri_gemm_tile(hri_at_up(count, HRI_GEMM_MR), hri_at_keys_up(keys), d, w->q, w->k, w->s,
-                  HRI_AT_K, 1);
+    hri_at_multiply(HRI_AT_A, a->type, a->q.data, hri_at_first(a, &a->q, b, h, q0), a->q.row, count,
+                    d, w->q, !hri_at_as_it_lies(a->type, HRI_AT_K), hri_at_keys_up(keys), w->k,
+                    w->s, HRI_AT_K, 1);
     /* Row by row in three passes: the rows of one do not wait for one another. */
     float most[HRI_AT_Q];
     for (int64_t i = 0; i < count; i++) {
@@ -202,40 +208,37 @@ static void add_keys(const hri_attention *a, const scratch *w, int64_t b, int64_
             w->o[i * columns + k] *= keep;
         }
     }
-    hri_at_pack(HRI_AT_A, HR_TYPE_F32, w->s, 0, HRI_AT_K, count, keys, w->p);
-    hri_gemm_tile(hri_at_up(count, HRI_GEMM_MR), d, keys, w->p, w->v, w->o, columns, 0);
+    hri_at_multiply(HRI_AT_A, HR_TYPE_F32, w->s, 0, HRI_AT_K, count, keys, w->p, 0, d, w->v, w->o,
+                    columns, 0);
 }
 
 typedef struct task {
     const hri_attention *a;
     float *workspace;
-    int64_t tiles; /* of queries */
+    int64_t group, groups; /* tiles of queries, of a task and of a head */
 } task;
 
-static void run_tile(void *arg, uint32_t number, uint32_t worker) {
-    const task *t = arg;
-    const hri_attention *a = t->a;
-    const int64_t head = number / t->tiles, b = head / a->heads, h = head % a->heads;
-    const int64_t q0 = number % t->tiles * HRI_AT_Q, d = a->depth, columns = hri_at_columns(d);
-    const int64_t count = hri_min64(HRI_AT_Q, a->queries - q0);
-    scratch w;
-    const int64_t floats = scratch_init(&w, a, t->workspace);
-    scratch_init(&w, a, t->workspace + worker * floats);
-    memset(w.o, 0, (size_t)(HRI_AT_Q * columns) * sizeof *w.o);
+static void begin_tile(const hri_attention *a, const scratch *w, int64_t b, int64_t h, int64_t q0,
+                       int64_t count) {
+    memset(w->o, 0, (size_t)(HRI_AT_Q * hri_at_columns(a->depth)) * sizeof *w->o);
     for (int64_t i = 0; i < HRI_AT_Q; i++) {
-        w.most[i] = -INFINITY;
-        w.sum[i] = 0.0f;
+        w->most[i] = -INFINITY;
+        w->sum[i] = 0.0f;
     }
-    hri_at_pack(HRI_AT_A, a->type, a->q.data, hri_at_first(a, &a->q, b, h, q0), a->q.row, count, d,
-                w.q);
-    for (int64_t k0 = 0; k0 < hri_at_keys(a, q0, count); k0 += HRI_AT_K) {
-        add_keys(a, &w, b, h, q0, count, k0);
+    if (!hri_at_as_it_lies(a->type, HRI_AT_K)) {
+        hri_at_pack(HRI_AT_A, a->type, a->q.data, hri_at_first(a, &a->q, b, h, q0), a->q.row, count,
+                    a->depth, w->q);
     }
+}
+
+static void end_tile(const hri_attention *a, const scratch *w, int64_t b, int64_t h, int64_t q0,
+                     int64_t count) {
+    const int64_t d = a->depth, columns = hri_at_columns(d);
     for (int64_t i = 0; i < count; i++) {
         const int64_t to = hri_at_first(a, &a->o, b, h, q0 + i);
-        const int none = w.sum[i] == 0.0f; /* a query that sees nothing */
-        const float over = none ? 0.0f : 1.0f / w.sum[i];
-        float *o = w.o + i * columns;
+        const int none = w->sum[i] == 0.0f; /* a query that sees nothing */
+        const float over = none ? 0.0f : 1.0f / w->sum[i];
+        float *o = w->o + i * columns;
         for (int64_t k = 0; k < d; k++) {
             o[k] *= over;
         }
@@ -243,11 +246,58 @@ static void run_tile(void *arg, uint32_t number, uint32_t worker) {
             memcpy((float *)(uintptr_t)a->o.data + to, o, (size_t)d * sizeof *o);
         }
         hri_block_put(a->type, (void *)(uintptr_t)a->o.data, to, d, o);
-        a->lse[head * a->queries + q0 + i] = none ? INFINITY : w.most[i] + logf(w.sum[i]);
+        a->lse[(b * a->heads + h) * a->queries + q0 + i] =
+            none ? INFINITY : w->most[i] + logf(w->sum[i]);
+    }
+}
+
+/* What belongs to one tile of the group. */
+static scratch own_of(const hri_attention *a, const scratch *w, int64_t tile) {
+    scratch own = *w;
+    own.q += tile * HRI_AT_Q * a->depth;
+    own.o += tile * HRI_AT_Q * hri_at_columns(a->depth);
+    own.most += tile * HRI_AT_Q;
+    own.sum += tile * HRI_AT_Q;
+    return own;
+}
+
+static void run_group(void *arg, uint32_t number, uint32_t worker) {
+    const task *t = arg;
+    const hri_attention *a = t->a;
+    const int64_t head = number / t->groups, b = head / a->heads, h = head % a->heads;
+    const int64_t first = number % t->groups * t->group * HRI_AT_Q;
+    const int64_t end = hri_min64(a->queries, first + t->group * HRI_AT_Q);
+    scratch w, own[MOST_TILES];
+    const int64_t floats = scratch_init(&w, a, t->workspace);
+    scratch_init(&w, a, t->workspace + worker * floats);
+    for (int64_t q0 = first, i = 0; q0 < end; q0 += HRI_AT_Q, i++) {
+        own[i] = own_of(a, &w, i);
+        begin_tile(a, &own[i], b, h, q0, hri_min64(HRI_AT_Q, end - q0));
+    }
+    for (int64_t k0 = 0; k0 < hri_at_keys(a, first, end - first); k0 += HRI_AT_K) {
+        const int64_t keys = hri_min64(HRI_AT_K, a->keys - k0), d = a->depth;
+        hri_at_pack(HRI_AT_B_T, a->type, a->k.data, hri_at_first(a, &a->k, b, h / a->group, k0),
+                    a->k.row, keys, d, w.k);
+        hri_at_pack(HRI_AT_B, a->type, a->v.data, hri_at_first(a, &a->v, b, h / a->group, k0),
+                    a->v.row, keys, d, w.v);
+        for (int64_t q0 = first, i = 0; q0 < end; q0 += HRI_AT_Q, i++) {
+            const int64_t count = hri_min64(HRI_AT_Q, end - q0);
+            if (k0 < hri_at_keys(a, q0, count)) {
+                add_keys(a, &own[i], b, h, q0, count, k0);
+            }
+        }
+    }
+    for (int64_t q0 = first, i = 0; q0 < end; q0 += HRI_AT_Q, i++) {
+        end_tile(a, &own[i], b, h, q0, hri_min64(HRI_AT_Q, end - q0));
     }
 }
 
 void hri_attention_run(const hri_attention *a, hri_threads *threads, void *workspace) {
-    task t = {a, workspace, (a->queries + HRI_AT_Q - 1) / HRI_AT_Q};
-    hri_threads_run(threads, (uint32_t)(a->batch * a->heads * t.tiles), run_tile, &t);
+    enum { TASKS = 2 /* a thread, at least */ };
+    const int64_t tiles = tiles_of(a);
+    const int64_t enough = a->batch * a->heads * tiles / (TASKS * hri_threads_count(threads));
+    task t = {.a = a, .workspace = workspace, .group = hri_min64(MOST_TILES, enough)};
+    t.group = t.group > 0 ? t.group : 1;
+    t.groups = (tiles + t.group - 1) / t.group;
+    hri_threads_run(threads, (uint32_t)(a->batch * a->heads * t.groups), run_group, &t);
 }

@@ -62,10 +62,17 @@ static void set_delta(const hri_attention *a, float *delta, int64_t b, int64_t h
     }
 }
 
+/* Numbers that one vector has where vectors are long: as many are computed as fit, single ones would take longer. */
+enum { TOGETHER = HRI_GEMM_NR == HRI_GEMM_UNIT ? 1 : HRI_LANES };
+
 /* Scores and do . v to p and ds, one row; what is not seen is 0. */
 static void differentiate_row(float *p, float *ds, int64_t n, float scale, float lse, float delta) {
     n = n > 0 ? n : 0;
-    HRI_IVDEP for (int64_t k = 0; k < n; k++) {
+    const int64_t end = hri_at_up(n, TOGETHER);
+    for (int64_t k = n; k < end; k++) {
+        p[k] = ds[k] = 0.0f;
+    }
+    HRI_IVDEP for (int64_t k = 0; k < end; k++) {
         p[k] = hri_exp(p[k] * scale - lse);
         ds[k] = scale * p[k] * (ds[k] - delta);
     }
@@ -97,15 +104,15 @@ static void add_tile(const hri_attention *a, const scratch *w, int64_t b, int64_
     const int64_t d = a->depth, columns = hri_at_columns(d);
     const int64_t queries = hri_min64(HRI_AT_Q, a->queries - q0);
     const int64_t keys = hri_min64(HRI_AT_K, a->keys - k0);
-    const int64_t q_up = hri_at_up(queries, HRI_GEMM_MR), k_up = hri_at_up(keys, HRI_GEMM_MR);
     const int64_t q = hri_at_first(a, &a->q, b, h, q0), o = hri_at_first(a, &a->d, b, h, q0);
     const float *lse = a->lse + (b * a->heads + h) * a->queries + q0;
-    hri_at_pack(HRI_AT_A, a->type, a->q.data, q, a->q.row, queries, d, w->q);
-    hri_at_pack(HRI_AT_A, a->type, a->d.data, o, a->d.row, queries, d, w->d);
+    const int64_t n = hri_at_keys_up(keys);
     hri_at_pack(HRI_AT_B, a->type, a->q.data, q, a->q.row, queries, d, w->q_b);
     hri_at_pack(HRI_AT_B, a->type, a->d.data, o, a->d.row, queries, d, w->d_b);
-    hri_gemm_tile(q_up, hri_at_keys_up(keys), d, w->q, w->k_t, w->p, HRI_AT_K, 1);
-    hri_gemm_tile(q_up, hri_at_keys_up(keys), d, w->d, w->v_t, w->ds, HRI_AT_K, 1);
+    hri_at_multiply(HRI_AT_A, a->type, a->q.data, q, a->q.row, queries, d, w->q, 0, n, w->k_t, w->p,
+                    HRI_AT_K, 1);
+    hri_at_multiply(HRI_AT_A, a->type, a->d.data, o, a->d.row, queries, d, w->d, 0, n, w->v_t,
+                    w->ds, HRI_AT_K, 1);
     for (int64_t i = 0; i < queries && a->extra.on; i++) {
         differentiate_masked(a, b, h, q0 + i, k0, w->p + i * HRI_AT_K, w->ds + i * HRI_AT_K, lse[i],
                              w->delta[q0 + i]);
@@ -114,12 +121,12 @@ static void add_tile(const hri_attention *a, const scratch *w, int64_t b, int64_
         differentiate_row(w->p + i * HRI_AT_K, w->ds + i * HRI_AT_K, hri_at_seen(a, q0 + i, k0),
                           a->scale, lse[i], w->delta[q0 + i]);
     }
-    hri_at_pack(HRI_AT_A_T, HR_TYPE_F32, w->p, 0, HRI_AT_K, queries, keys, w->p_t);
-    hri_at_pack(HRI_AT_A_T, HR_TYPE_F32, w->ds, 0, HRI_AT_K, queries, keys, w->ds_t);
-    hri_at_pack(HRI_AT_A, HR_TYPE_F32, w->ds, 0, HRI_AT_K, queries, keys, w->ds_a);
-    hri_gemm_tile(k_up, d, queries, w->p_t, w->d_b, w->dv, columns, 0);
-    hri_gemm_tile(k_up, d, queries, w->ds_t, w->q_b, w->dk, columns, 0);
-    hri_gemm_tile(q_up, d, keys, w->ds_a, w->k, w->dq + q0 * columns, columns, 0);
+    hri_at_multiply(HRI_AT_A_T, HR_TYPE_F32, w->p, 0, HRI_AT_K, queries, keys, w->p_t, 0, d, w->d_b,
+                    w->dv, columns, 0);
+    hri_at_multiply(HRI_AT_A_T, HR_TYPE_F32, w->ds, 0, HRI_AT_K, queries, keys, w->ds_t, 0, d,
+                    w->q_b, w->dk, columns, 0);
+    hri_at_multiply(HRI_AT_A, HR_TYPE_F32, w->ds, 0, HRI_AT_K, queries, keys, w->ds_a, 0, d, w->k,
+                    w->dq + q0 * columns, columns, 0);
 }
 
 static void put_rows(const hri_attention *a, const hri_attention_view *view, void *to, int64_t b,

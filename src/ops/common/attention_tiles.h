@@ -59,6 +59,34 @@ static inline void hri_at_pack(hri_at_way way, hr_type type, const void *data, i
     }
 }
 
+/* Products read rows of this type where they lie, and need no panels of A; those with few columns are faster from panels. */
+static inline int hri_at_as_it_lies(hr_type type, int64_t columns) {
+#ifdef HRI_GEMM_WIDE
+    return type == HR_TYPE_F32 && columns > HRI_GEMM_NR / 2;
+#else
+    return (void)type, (void)columns, 0;
+#endif
+}
+
+/* c = or += A times n columns of panels of B: A is `rows` rows of `width` elements at `first`, or those turned (HRI_AT_A_T).
+ * It is as it lies or becomes panels in `room`; `packed`: those are there already.  c has whole panels of rows. */
+static inline void hri_at_multiply(hri_at_way way, hr_type type, const void *data, int64_t first,
+                                   int64_t ld, int64_t rows, int64_t width, float *room, int packed,
+                                   int64_t n, const float *b, float *c, int64_t ldc, int fresh) {
+    const int64_t m = way == HRI_AT_A ? rows : width, k = way == HRI_AT_A ? width : rows;
+#ifdef HRI_GEMM_WIDE
+    if (!packed && hri_at_as_it_lies(type, n)) {
+        (way == HRI_AT_A ? hri_gemm_tile_rows : hri_gemm_tile_turned)(
+            m, n, k, (const float *)data + first, ld, b, c, ldc, fresh);
+        return;
+    }
+#endif
+    if (!packed) {
+        hri_at_pack(way, type, data, first, ld, rows, width, room);
+    }
+    hri_gemm_tile((m + HRI_GEMM_MR - 1) / HRI_GEMM_MR * HRI_GEMM_MR, n, k, room, b, c, ldc, fresh);
+}
+
 /* n numbers of the mask from `at` on; bytes become 0, or minus infinity where they hide. */
 static inline const float *hri_at_mask_row(const hri_attention_extra *e, int64_t at, int64_t n,
                                            float *room) {

@@ -1,10 +1,8 @@
-/* Geometry, gathering and the three products of conv.h. */
+/* Geometry and the three products of conv.h. */
 #include "ops/common/conv.h"
 
-#include <string.h>
-
-#include "graph/half.h"
 #include "ops/common/conv_few.h"
+#include "ops/common/conv_patches.h"
 #include "ops/common/depthwise.h"
 #include "ops/common/gemm.h"
 
@@ -105,222 +103,10 @@ double hri_conv_flops(const hri_conv *v) {
     return 2.0 * (double)(v->n * v->oh * v->ow) * (double)(v->kh * v->kw * v->cg) * (double)v->o;
 }
 
-/* ---- gathering ---- */
-
-/* An image whose pixels are asked for by position; outside it is zero. */
-typedef struct image {
-    hr_type type;
-    const void *data;
-    int64_t h, w, c; /* c: all channels; a group begins at `group * cg` */
-    int64_t cg;
-} image;
-
-enum { FETCH_MAX = HRI_GEMM_KC };
-
-static const float zeros[FETCH_MAX];
-
-static float image_at(const image *m, int64_t i) {
-    return m->type == HR_TYPE_F32    ? ((const float *)m->data)[i]
-           : m->type == HR_TYPE_BF16 ? hri_from_bf16(((const hri_bf16 *)m->data)[i])
-                                     : hri_from_f16(((const hri_f16 *)m->data)[i]);
-}
-
-/* `count` numbers from number `off` on of a run of pixels that starts `y` and `x` away from a place; they lie in the pixels
- * `first` to `last` behind it.  Divisions are made here, once for many places. */
-typedef struct piece {
-    int64_t y, x, off, count, first, last;
-} piece;
-
-static piece piece_of(const image *m, int64_t y, int64_t x, int64_t off, int64_t count) {
-    return (piece){.y = y,
-                   .x = x,
-                   .off = off,
-                   .count = count,
-                   .first = x + off / m->cg,
-                   .last = x + (off + count - 1) / m->cg};
-}
-
-/* The piece at the place (n, y, x): straight from the image where that is possible, else put together in `room`. */
-static const float *fetch(const image *m, int64_t group, int64_t n, int64_t y, int64_t x,
-                          const piece *p, float *room) {
-    y += p->y;
-    if (y < 0 || y >= m->h || x + p->last < 0 || x + p->first >= m->w) {
-        return zeros;
-    }
-    const int64_t at = ((n * m->h + y) * m->w + x + p->x) * m->c + group * m->cg + p->off;
-    int64_t begin = 0, end = p->count;
-    if (x + p->first < 0 || x + p->last >= m->w) { /* one group then: its numbers are the pixels' */
-        const int64_t left = -(x + p->x) * m->cg - p->off;
-        const int64_t right = (m->w - x - p->x) * m->cg - p->off;
-        begin = left > 0 ? left : 0;
-        end = right < end ? right : end;
-    } else if (m->type == HR_TYPE_F32) {
-        return (const float *)m->data + at;
-    }
-    for (int64_t k = 0; k < begin; k++) {
-        room[k] = 0.0f;
-    }
-    for (int64_t k = begin; k < end; k++) {
-        room[k] = image_at(m, at + k);
-    }
-    for (int64_t k = end; k < p->count; k++) {
-        room[k] = 0.0f;
-    }
-    return room;
-}
-
-/* ---- patches: what forward and weights read of x, and input of dy ---- */
-
-typedef struct tap {
-    int64_t y, x;  /* offset of the pixel from the place of the grid */
-    int64_t index; /* of the weights: r * KW + s */
-} tap;
-
-typedef struct patches {
-    image from;
-    int64_t gh, gw; /* the grid of places: rows are (n, gh, gw) */
-    int64_t sh, sw; /* pixels between places */
-    int64_t depth;  /* numbers a run: run * cg */
-    int64_t kw;     /* runs: see tap_of */
-    const hri_conv *v;
-    int64_t a, b;           /* input: the class of pixels */
-    int64_t rows_r, rows_s; /* input: taps of the class, down and across */
-    int64_t first_r, first_s, step_r, step_s;
-    int input;
-} patches;
-
-/* Run number i: where it starts, relative to a place, and which weights it meets. */
-static tap tap_of(const patches *p, int64_t i) {
-    const hri_conv *v = p->v;
-    if (p->input) {
-        const int64_t r = p->first_r + i / p->rows_s * p->step_r;
-        const int64_t s = p->first_s + i % p->rows_s * p->step_s;
-        return (tap){(p->a + v->ph - r * v->dh) / v->sh, (p->b + v->pw - s * v->dw) / v->sw,
-                     r * v->kw + s};
-    }
-    const int64_t r = i / p->kw, s = i % p->kw;
-    return (tap){r * v->dh - v->ph, s * v->dw - v->pw, r * v->kw + s};
-}
-
-/* Places of the grid: (n, y, x) of its pixel, from number `at` on. */
-enum { PLACES = HRI_GEMM_MR };
-
-typedef struct places {
-    int64_t n[PLACES], y[PLACES], x[PLACES];
-} places;
-
-static void places_of(const patches *p, int64_t at, int64_t count, places *out) {
-    int64_t gx = at % p->gw, gy = at / p->gw % p->gh, n = at / p->gw / p->gh;
-    for (int64_t i = 0; i < count; i++) {
-        out->n[i] = n;
-        out->y[i] = gy * p->sh;
-        out->x[i] = gx * p->sw;
-        if (++gx == p->gw) {
-            gx = 0;
-            gy = gy + 1 < p->gh ? gy + 1 : 0;
-            n += gy == 0;
-        }
-    }
-}
-
-/* Rows are places, the depth is (run, number). */
-static void pack_patches(const hri_gemm *g, int64_t group, int64_t first, int64_t count, int64_t k0,
-                         int64_t kc, float *to) {
-    const patches *p = g->ctx;
-    float room[HRI_GEMM_MR][FETCH_MAX];
-    for (int64_t i = 0; i < count; i += HRI_GEMM_MR) {
-        const int64_t rows = count - i < HRI_GEMM_MR ? count - i : HRI_GEMM_MR;
-        places at;
-        places_of(p, first + i, rows, &at);
-        for (int64_t k = k0; k < k0 + kc;) {
-            const int64_t off = k % p->depth;
-            const int64_t left = p->depth - off < k0 + kc - k ? p->depth - off : k0 + kc - k;
-            const tap t = tap_of(p, k / p->depth);
-            const piece part = piece_of(&p->from, t.y, t.x, off, left);
-            const float *row[HRI_GEMM_MR];
-            for (int64_t r = 0; r < HRI_GEMM_MR; r++) {
-                row[r] = r < rows
-                             ? fetch(&p->from, group, at.n[r], at.y[r], at.x[r], &part, room[r])
-                             : zeros;
-            }
-            hri_pack_turn8(row, left, to);
-            to += left * HRI_GEMM_MR;
-            k += left;
-        }
-    }
-}
-
-/* `left` rows from row i on, at depth k for `width` places: a panel is written in one go for all of them, because
- * panels lie a power of two apart and would push one another out of the cache. */
-static void put_rows(const float *const from[PLACES], int64_t width, int64_t i, int64_t left,
-                     int64_t k, int64_t kc, float *to) {
-    for (int64_t q = 0; q < left;) {
-        const int64_t row = (i + q) % HRI_GEMM_MR;
-        const int64_t rows = left - q < HRI_GEMM_MR - row ? left - q : HRI_GEMM_MR - row;
-        float *panel = to + (i + q - row) * kc + k * HRI_GEMM_MR;
-        if (rows == HRI_GEMM_MR) {
-            for (int64_t p = 0; p < width; p++) {
-                memcpy(panel + p * HRI_GEMM_MR, from[p] + q, HRI_GEMM_MR * sizeof *panel);
-            }
-        } else {
-            for (int64_t p = 0; p < width; p++) {
-                for (int64_t r = 0; r < rows; r++) {
-                    panel[p * HRI_GEMM_MR + row + r] = from[p][q + r];
-                }
-            }
-        }
-        q += rows;
-    }
-}
-
-/* Rows are (run, number), the depth is places: each place is fetched once for all panels. */
-static void pack_patches_t(const hri_gemm *g, int64_t group, int64_t first, int64_t count,
-                           int64_t k0, int64_t kc, float *to) {
-    const patches *p = g->ctx;
-    float room[PLACES][FETCH_MAX];
-    const float *from[PLACES];
-    const int64_t padded = (count + HRI_GEMM_MR - 1) / HRI_GEMM_MR * HRI_GEMM_MR;
-    for (int64_t k = 0; k < kc; k += PLACES) {
-        const int64_t width = kc - k < PLACES ? kc - k : PLACES;
-        places at;
-        places_of(p, k0 + k, width, &at);
-        for (int64_t i = 0; i < count;) {
-            const int64_t off = (first + i) % p->depth;
-            const int64_t left = p->depth - off < count - i ? p->depth - off : count - i;
-            const tap t = tap_of(p, (first + i) / p->depth);
-            const piece part = piece_of(&p->from, t.y, t.x, off, left);
-            for (int64_t q = 0; q < width; q++) {
-                from[q] = fetch(&p->from, group, at.n[q], at.y[q], at.x[q], &part, room[q]);
-            }
-            put_rows(from, width, i, left, k, kc, to);
-            i += left;
-        }
-        for (int64_t i = count; i < padded; i++) {
-            float *panel = to + (i - i % HRI_GEMM_MR) * kc + k * HRI_GEMM_MR + i % HRI_GEMM_MR;
-            for (int64_t q = 0; q < width; q++) {
-                panel[q * HRI_GEMM_MR] = 0.0f;
-            }
-        }
-    }
-}
-
-static patches patches_of_x(const hri_conv *v, hr_type type, const void *x) {
-    /* Taps side by side are one run when their pixels are. */
-    const int64_t run = v->groups == 1 && v->dw == 1 && v->kw * v->cg <= FETCH_MAX ? v->kw : 1;
-    return (patches){.from = {type, x, v->h, v->w, v->c, v->cg},
-                     .gh = v->oh,
-                     .gw = v->ow,
-                     .sh = v->sh,
-                     .sw = v->sw,
-                     .depth = run * v->cg,
-                     .kw = v->kw / run,
-                     .v = v};
-}
-
 /* ---- the products ---- */
 
 static int64_t forward_row(const hri_gemm *g, int64_t group, int64_t i) {
-    const patches *p = g->ctx;
+    const hri_conv_patches *p = g->ctx;
     return i * p->v->o + group * p->v->og;
 }
 
@@ -349,13 +135,14 @@ void hri_conv_forward(const hri_conv *v, const hri_call *c) {
         hri_few_forward(v, c);
         return;
     }
-    const patches p = patches_of_x(v, c->sig->in[0].type, c->in[0]);
+    const hri_conv_patches p = hri_conv_patches_of(v, c->sig->in[0].type, c->in[0]);
     const hri_gemm g = {
         .batch = v->groups,
         .m = v->n * v->oh * v->ow,
         .n = v->og,
         .k = v->kh * v->kw * v->cg,
-        .pack_a = is_plain(v) ? hri_pack_a : pack_patches,
+        .pack_a = is_plain(v) ? hri_pack_a : hri_pack_patches,
+        .lines = is_plain(v) ? hri_gemm_lines_a : hri_lines_patches,
         .pack_b = hri_pack_b,
         .row = v->groups > 1 ? forward_row : NULL,
         .ctx = &p,
@@ -395,13 +182,14 @@ void hri_conv_weight(const hri_conv *v, const hri_call *c) {
         hri_few_weight(v, c);
         return;
     }
-    const patches p = patches_of_x(v, c->sig->in[0].type, c->in[0]);
+    const hri_conv_patches p = hri_conv_patches_of(v, c->sig->in[0].type, c->in[0]);
     const hri_gemm g = {
         .batch = v->groups,
         .m = v->kh * v->kw * v->cg,
         .n = v->og,
         .k = v->n * v->oh * v->ow,
-        .pack_a = is_plain(v) ? hri_pack_a_t : pack_patches_t,
+        .pack_a = is_plain(v) ? hri_pack_a_t : hri_pack_patches_t,
+        .lines = is_plain(v) ? hri_gemm_lines_a_t : hri_lines_patches_t,
         .pack_b = hri_pack_b,
         .row = v->groups > 1 ? forward_row : NULL,
         .ctx = &p,
@@ -421,7 +209,7 @@ void hri_conv_weight(const hri_conv *v, const hri_call *c) {
 /* w' (taps, O) x (C): turned, tap by tap. */
 static void pack_weights_t(const hri_gemm *g, int64_t group, int64_t first, int64_t count,
                            int64_t k0, int64_t kc, float *to) {
-    const patches *p = g->ctx;
+    const hri_conv_patches *p = g->ctx;
     const hri_conv *v = p->v;
     for (int64_t i = 0; i < count; i += HRI_GEMM_NR) {
         const int64_t rows = count - i < HRI_GEMM_NR ? count - i : HRI_GEMM_NR;
@@ -429,7 +217,7 @@ static void pack_weights_t(const hri_gemm *g, int64_t group, int64_t first, int6
         for (int64_t k = k0; k < k0 + kc;) {
             const int64_t off = k % v->og;
             const int64_t left = v->og - off < k0 + kc - k ? v->og - off : k0 + kc - k;
-            const tap t = tap_of(p, k / v->og);
+            const hri_conv_tap t = hri_conv_tap_of(p, k / v->og);
             const int64_t at = (t.index * v->cg + first + i) * v->o + group * v->og + off;
             hri_pack_turn(g->b_type, g->b, at, v->o, rows, left, width, to);
             to += left * width;
@@ -439,7 +227,7 @@ static void pack_weights_t(const hri_gemm *g, int64_t group, int64_t first, int6
 }
 
 static int64_t input_row(const hri_gemm *g, int64_t group, int64_t i) {
-    const patches *p = g->ctx;
+    const hri_conv_patches *p = g->ctx;
     const hri_conv *v = p->v;
     const int64_t n = i / (p->gh * p->gw), y = i / p->gw % p->gh, x = i % p->gw;
     return ((n * v->h + y * v->sh + p->a) * v->w + x * v->sw + p->b) * v->c + group * v->cg;
@@ -463,17 +251,18 @@ static void taps_of(int64_t a, int64_t pad, int64_t dilation, int64_t stride, in
 }
 
 /* The product for one class of pixels; 0 rows when the image has none. */
-static patches class_of(const hri_conv *v, int64_t a, int64_t b, hr_type type, const void *dy) {
-    patches p = {.from = {type, dy, v->oh, v->ow, v->o, v->og},
-                 .gh = a < v->h ? (v->h - a - 1) / v->sh + 1 : 0,
-                 .gw = b < v->w ? (v->w - b - 1) / v->sw + 1 : 0,
-                 .sh = 1,
-                 .sw = 1,
-                 .depth = v->og,
-                 .v = v,
-                 .a = a,
-                 .b = b,
-                 .input = 1};
+static hri_conv_patches class_of(const hri_conv *v, int64_t a, int64_t b, hr_type type,
+                                 const void *dy) {
+    hri_conv_patches p = {.from = {type, dy, v->oh, v->ow, v->o, v->og},
+                          .gh = a < v->h ? (v->h - a - 1) / v->sh + 1 : 0,
+                          .gw = b < v->w ? (v->w - b - 1) / v->sw + 1 : 0,
+                          .sh = 1,
+                          .sw = 1,
+                          .depth = v->og,
+                          .v = v,
+                          .a = a,
+                          .b = b,
+                          .input = 1};
     taps_of(a, v->ph, v->dh, v->sh, v->kh, &p.first_r, &p.step_r, &p.rows_r);
     taps_of(b, v->pw, v->dw, v->sw, v->kw, &p.first_s, &p.step_s, &p.rows_s);
     return p;
@@ -489,7 +278,7 @@ uint64_t hri_conv_input_workspace(const hri_conv *v, uint32_t threads) {
     uint64_t most = 0;
     for (int64_t a = 0; a < v->sh; a++) {
         for (int64_t b = 0; b < v->sw; b++) {
-            const patches p = class_of(v, a, b, HR_TYPE_F32, NULL);
+            const hri_conv_patches p = class_of(v, a, b, HR_TYPE_F32, NULL);
             const uint64_t bytes = hri_gemm_workspace(v->groups, v->n * p.gh * p.gw, v->cg,
                                                       p.rows_r * p.rows_s * v->og, threads);
             most = bytes > most ? bytes : most;
@@ -509,13 +298,14 @@ void hri_conv_input(const hri_conv *v, const hri_call *c) {
     }
     for (int64_t a = 0; a < v->sh; a++) {
         for (int64_t b = 0; b < v->sw; b++) {
-            const patches p = class_of(v, a, b, c->sig->in[0].type, c->in[0]);
+            const hri_conv_patches p = class_of(v, a, b, c->sig->in[0].type, c->in[0]);
             const hri_gemm g = {
                 .batch = v->groups,
                 .m = v->n * p.gh * p.gw,
                 .n = v->cg,
                 .k = p.rows_r * p.rows_s * v->og,
-                .pack_a = is_plain(v) ? hri_pack_a : pack_patches,
+                .pack_a = is_plain(v) ? hri_pack_a : hri_pack_patches,
+                .lines = is_plain(v) ? hri_gemm_lines_a : hri_lines_patches,
                 .pack_b = pack_weights_t,
                 .row = v->groups > 1 || v->sh > 1 || v->sw > 1 ? input_row : NULL,
                 .ctx = &p,

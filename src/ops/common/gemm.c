@@ -67,7 +67,7 @@ typedef struct job {
     int64_t scratch_floats;
     float *partial; /* (parts, batch, M, N) */
     hri_gemm_kernels kernels;
-    int in_place; /* the kernels write the result where it belongs */
+    int in_place; /* the kernels write the result where it belongs, or among the parts */
     int64_t
         groups; /* of tiles, one below the other, that a task computes with the same panels of B */
     int64_t group; /* tiles of one */
@@ -141,6 +141,24 @@ void hri_gemm_tile(int64_t m, int64_t n, int64_t k, const float *a, const float 
     multiply(&kernels, m, n, k, a, b, c, ldc, first);
 }
 
+#ifdef HRI_GEMM_WIDE
+void hri_gemm_tile_rows(int64_t m, int64_t n, int64_t k, const float *a, int64_t lda,
+                        const float *b, float *c, int64_t ldc, int first) {
+    for (int64_t done = 0; done < m; done += MC) {
+        const float *rows[MC];
+        hri_gemm_lines lines;
+        const int64_t count = m - done < MC ? m - done : MC;
+        hri_gemm_lines_rows(a + done * lda, lda, count, k, rows, &lines);
+        hri_wide_multiply_lines(count, n, k, &lines, b, c + done * ldc, ldc, first);
+    }
+}
+
+void hri_gemm_tile_turned(int64_t m, int64_t n, int64_t k, const float *a, int64_t lda,
+                          const float *b, float *c, int64_t ldc, int first) {
+    hri_wide_multiply_turned(m, n, k, a, lda, b, c, ldc, first);
+}
+#endif
+
 /* A strip of whole panels that reach beyond the matrix: by way of `room`, whose rows are `ld` apart. */
 static void multiply_strip(const hri_gemm_kernels *kernels, int64_t mc, int64_t nc, int64_t kc,
                            const float *a, const float *b, float *c, int64_t ldc, int first,
@@ -172,18 +190,35 @@ static void multiply_in_place(const hri_gemm_kernels *kernels, int64_t mc, int64
     }
 }
 
-/* A tile from `room` to its place, or among the parts. */
-static void put_tile(const job *w, int64_t part, int64_t batch, int64_t m0, int64_t mc, int64_t n0,
-                     int64_t nc, const float *room) {
-    const hri_gemm *g = w->g;
-    for (int64_t i = 0; i < mc; i++, room += w->u.n_tile) {
-        if (w->u.parts > 1) {
-            memcpy(w->partial + ((part * g->batch + batch) * g->m + m0 + i) * g->n + n0, room,
-                   (size_t)nc * sizeof *room);
-        } else {
-            put_row(g, batch, m0 + i, n0, nc, room);
-        }
+/* The same of a block of A where it lies.  0: it has to be packed. */
+static int multiply_lines(const job *w, int64_t batch, int64_t m0, int64_t mc, int64_t nc,
+                          int64_t k0, int64_t kc, float *a, const float *b, float *c, int64_t ldc,
+                          int first) {
+#ifdef HRI_GEMM_WIDE
+    hri_gemm_lines lines;
+    if (w->g->lines && w->g->lines(w->g, batch, m0, mc, k0, kc, a, &lines)) {
+        hri_wide_multiply_lines(mc, nc, kc, &lines, b, c, ldc, first);
+        return 1;
     }
+#endif
+    (void)w, (void)batch, (void)m0, (void)mc, (void)nc, (void)k0, (void)kc, (void)a, (void)b;
+    (void)c, (void)ldc, (void)first;
+    return 0;
+}
+
+/* A tile from `room` to its place. */
+static void put_tile(const job *w, int64_t batch, int64_t m0, int64_t mc, int64_t n0, int64_t nc,
+                     const float *room) {
+    for (int64_t i = 0; i < mc; i++, room += w->u.n_tile) {
+        put_row(w->g, batch, m0 + i, n0, nc, room);
+    }
+}
+
+/* Where a tile is written in place. */
+static float *place_of(const job *w, int64_t part, int64_t batch, int64_t m0, int64_t n0) {
+    const hri_gemm *g = w->g;
+    float *const all = w->u.parts > 1 ? w->partial + part * g->batch * g->m * g->n : g->c;
+    return all + (batch * g->m + m0) * g->n + n0;
 }
 
 static void add_bias(const hri_gemm *g, int64_t batch, int64_t nc, int64_t n0, int64_t mc,
@@ -197,6 +232,11 @@ static void add_bias(const hri_gemm *g, int64_t batch, int64_t nc, int64_t n0, i
             c[j] += line[j];
         }
     }
+}
+
+/* Panels begin where a line of the cache does; scratch_floats has room for it. */
+static float *aligned(float *p) {
+    return (float *)(((uintptr_t)p + 63) & ~(uintptr_t)63);
 }
 
 /* Task: a group of tiles of one part, one block of the depth after the other. */
@@ -217,42 +257,47 @@ static void run_tiles(void *arg, uint32_t number, uint32_t worker) {
     const int64_t begin = part * u->k_part;
     const int64_t end = begin + u->k_part < g->k ? begin + u->k_part : g->k;
     const int64_t depth = g->k < KC ? g->k : KC;
-    float *room = w->scratch + worker * w->scratch_floats; /* (MC, n_tile) */
+    float *room = aligned(w->scratch + worker * w->scratch_floats); /* (MC, n_tile) */
     float *a = room + MC * u->n_tile, *b = a + MC * depth;
     for (int64_t k0 = begin; k0 < end; k0 += KC) {
         const int64_t kc = end - k0 < KC ? end - k0 : KC;
         g->pack_b(g, batch, n0, nc, k0, kc, b);
         for (int64_t m0 = first; m0 < last; m0 += u->m_tile) {
             const int64_t mc = last - m0 < u->m_tile ? last - m0 : u->m_tile;
-            g->pack_a(g, batch, m0, mc, k0, kc, a);
-            if (w->in_place) {
-                float *c = (float *)g->c + (batch * g->m + m0) * g->n + n0;
-                multiply_in_place(&w->kernels, mc, nc, kc, a, b, c, g->n, k0 == begin, room,
-                                  u->n_tile);
-                if (g->bias && k0 + kc == end) {
-                    add_bias(g, batch, nc, n0, mc, c);
+            float *c = w->in_place ? place_of(w, part, batch, m0, n0) : room;
+            const int64_t ldc = w->in_place ? g->n : u->n_tile;
+            if (!multiply_lines(w, batch, m0, mc, nc, k0, kc, a, b, c, ldc, k0 == begin)) {
+                g->pack_a(g, batch, m0, mc, k0, kc, a);
+                if (w->in_place) {
+                    multiply_in_place(&w->kernels, mc, nc, kc, a, b, c, ldc, k0 == begin, room,
+                                      u->n_tile);
+                } else {
+                    multiply(&w->kernels, mc, nc, kc, a, b, c, ldc, k0 == begin);
                 }
-            } else {
-                multiply(&w->kernels, mc, nc, kc, a, b, room, u->n_tile, k0 == begin);
-                if (k0 + kc == end) {
-                    put_tile(w, part, batch, m0, mc, n0, nc, room);
-                }
+            }
+            if (k0 + kc < end) {
+                continue;
+            }
+            if (!w->in_place) {
+                put_tile(w, batch, m0, mc, n0, nc, room);
+            } else if (g->bias && u->parts == 1) {
+                add_bias(g, batch, nc, n0, mc, c);
             }
         }
     }
     if (end <= begin) { /* K is 0: one tile, see group_tiles */
         memset(room, 0, (size_t)(MC * u->n_tile) * sizeof *room);
-        put_tile(w, part, batch, first, last - first, n0, nc, room);
+        put_tile(w, batch, first, last - first, n0, nc, room);
     }
 }
 
 /* How many tiles a task computes: what it packs of B serves them all.  No bit depends on it. */
 static void group_tiles(job *w, uint32_t threads) {
-    enum { MOST = 4, TASKS = 2 /* a thread, at least */ };
+    enum { MOST = 8, TASKS = 2 /* a thread, at least */ };
     const hri_gemm *g = w->g;
     const cut *u = &w->u;
     const int64_t tasks = g->batch * u->parts * u->m_tiles * u->n_tiles / (TASKS * threads);
-    w->in_place = !g->row && !g->add && g->c_type == HR_TYPE_F32 && u->parts == 1;
+    w->in_place = u->parts > 1 || (!g->row && !g->add && g->c_type == HR_TYPE_F32);
     w->group = tasks < 1 || g->k == 0 || (g->k > KC && !w->in_place) ? 1 : tasks;
     w->group = w->group < MOST ? w->group : MOST;
     w->groups = over(u->m_tiles, w->group);

@@ -22,7 +22,9 @@ enum {
 #endif
     HRI_GEMM_MC = 128, /* rows of a tile */
     HRI_GEMM_NC = 384, /* columns of a tile, at most */
-    HRI_GEMM_KC = 256  /* depth of a block */
+    HRI_GEMM_KC = 256, /* depth of a block */
+    HRI_GEMM_PIECE =
+        16 /* numbers of a piece of a line, at least, but for the first and the last of a block */
 };
 
 /* How wide the panel is that begins where `left` columns are left: in wide ones no more room is taken than there is. */
@@ -37,10 +39,26 @@ typedef struct hri_gemm hri_gemm;
 typedef void hri_pack_fn(const hri_gemm *g, int64_t batch, int64_t first, int64_t count, int64_t k0,
                          int64_t kc, float *to);
 
+/* Where a block of A lies as it is, for kernels that take numbers of A one by one (wide ones): of each panel MR rows for each
+ * piece of the depth, at[piece * MR + row] being dense along the depth, or a line for each depth, at[k] + off having the rows of the panel. */
+typedef struct hri_gemm_lines {
+    int64_t pieces; /* 0: a line for each depth */
+    int64_t length[HRI_GEMM_KC / HRI_GEMM_PIECE + 2];
+    struct {
+        const float *const *at;
+        int64_t off;
+    } panel[HRI_GEMM_MC / HRI_GEMM_MR];
+} hri_gemm_lines;
+
+/* As hri_pack_fn for A, in `room` as large as what would be packed, at least MC numbers.  0: it has to be packed. */
+typedef int hri_gemm_lines_fn(const hri_gemm *g, int64_t batch, int64_t first, int64_t count,
+                              int64_t k0, int64_t kc, float *room, hri_gemm_lines *out);
+
 struct hri_gemm {
     int64_t batch, m, n, k;
-    hri_pack_fn *pack_a; /* first, count: rows */
-    hri_pack_fn *pack_b; /* first, count: columns */
+    hri_pack_fn *pack_a;      /* first, count: rows */
+    hri_pack_fn *pack_b;      /* first, count: columns */
+    hri_gemm_lines_fn *lines; /* may be NULL */
     /* Where row i of the result begins, in elements from c; NULL: (batch * m + i) * n. */
     int64_t (*row)(const hri_gemm *g, int64_t batch, int64_t i);
     const void *ctx;
@@ -59,6 +77,13 @@ struct hri_gemm {
 /* Plain packers: A (M, K), A transposed (K, M), B (K, N), B transposed (N, K), any real type. */
 hri_pack_fn hri_pack_a, hri_pack_a_t, hri_pack_b, hri_pack_b_t;
 
+/* Plain lines, for the same: A (M, K), A transposed (K, M), f32. */
+hri_gemm_lines_fn hri_gemm_lines_a, hri_gemm_lines_a_t;
+
+/* Lines of `count` rows, MC at most and `lda` apart, of depth kc; `at` has room for whole panels. */
+void hri_gemm_lines_rows(const float *a, int64_t lda, int64_t count, int64_t kc, const float **at,
+                         hri_gemm_lines *out);
+
 /* One panel from `rows` rows that are dense along the depth, `ld` apart, element `at` first; width is MR or NR. */
 void hri_pack_turn(hr_type type, const void *p, int64_t at, int64_t ld, int64_t rows, int64_t kc,
                    int64_t width, float *to);
@@ -69,6 +94,14 @@ void hri_pack_turn8(const float *const rows[HRI_GEMM_MR], int64_t kc, float *to)
  * written, but for columns beyond the next multiple of four, which may or may not be. */
 void hri_gemm_tile(int64_t m, int64_t n, int64_t k, const float *a, const float *b, float *c,
                    int64_t ldc, int first);
+#ifdef HRI_GEMM_WIDE
+/* The same with A where it lies, rows `lda` apart, or turned: (k, m), lines `lda` apart that have whole panels.  c (m, n), no
+ * more and no less, is written. */
+void hri_gemm_tile_rows(int64_t m, int64_t n, int64_t k, const float *a, int64_t lda,
+                        const float *b, float *c, int64_t ldc, int first);
+void hri_gemm_tile_turned(int64_t m, int64_t n, int64_t k, const float *a, int64_t lda,
+                          const float *b, float *c, int64_t ldc, int first);
+#endif
 
 uint64_t hri_gemm_workspace(int64_t batch, int64_t m, int64_t n, int64_t k, uint32_t threads);
 void hri_gemm_run(const hri_gemm *g, hri_threads *threads, void *workspace);

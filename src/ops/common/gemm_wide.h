@@ -30,31 +30,35 @@ typedef float hri_v16_any __attribute__((vector_size(64), aligned(4), may_alias)
 #endif
 #define HRI_WIDE_ROWS(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7)
 
-static inline void hri_wide_store(hri_v16 s, float *c, int first) {
+/* Vectors go by their address: by value they would be an ABI that not every x86-64 has. */
+#define HRI_WIDE_INLINE __attribute__((always_inline)) static inline
+
+HRI_WIDE_INLINE void hri_wide_store(const hri_v16 *s, float *c, int first) {
     hri_v16_any *to = (hri_v16_any *)c;
     if (first) {
-        *to = s;
+        *to = *s;
     } else {
-        *to += s;
+        *to += *s;
     }
 }
 
 /* One row of sums to c: all of two vectors, or the first `columns`. */
-static inline void hri_wide_put(hri_v16 s, hri_v16 t, float *c, int64_t columns, int first) {
+HRI_WIDE_INLINE void hri_wide_put(const hri_v16 *s, const hri_v16 *t, float *c, int64_t columns,
+                                  int first) {
     if (columns == 2 * 16) {
         hri_wide_store(s, c, first);
         hri_wide_store(t, c + 16, first);
         return;
     }
     float line[32];
-    memcpy(line, &s, sizeof s);
-    memcpy(line + 16, &t, sizeof t);
+    memcpy(line, s, sizeof *s);
+    memcpy(line + 16, t, sizeof *t);
     for (int64_t j = 0; j < columns; j++) {
         c[j] = first ? line[j] : c[j] + line[j];
     }
 }
 
-static inline void hri_wide_put_16(hri_v16 s, float *c, int64_t columns, int first) {
+HRI_WIDE_INLINE void hri_wide_put_16(const hri_v16 *s, float *c, int64_t columns, int first) {
     if (columns == 16) {
         hri_wide_store(s, c, first);
     } else {
@@ -62,40 +66,79 @@ static inline void hri_wide_put_16(hri_v16 s, float *c, int64_t columns, int fir
     }
 }
 
-/* One panel of A: rows and columns that are stored. */
-static void hri_wide_8(int64_t kc, const float *a, const float *b, int64_t width, float *c,
-                       int64_t ldc, int64_t rows, int64_t columns, int first) {
 /* The rows of c are on their way while the sums are computed. */
-#define FETCH(I)                                                                                   \
+#define HRI_WIDE_FETCH(I)                                                                          \
     if (I < rows) {                                                                                \
         __builtin_prefetch(c + I * ldc, 1);                                                        \
         __builtin_prefetch(c + I * ldc + 16, 1);                                                   \
         __builtin_prefetch(c + I * ldc + columns - 1, 1);                                          \
     }
-#define DECLARE(I) hri_v16 s##I = {0}, t##I = {0};
-#define ADD(I)                                                                                     \
+#define HRI_WIDE_SUMS(I) hri_v16 s##I = {0}, t##I = {0};
+#define HRI_WIDE_ADD(I, A)                                                                         \
     {                                                                                              \
-        hri_v16 z = HRI_WIDE_ALL(a[I]);                                                            \
+        hri_v16 z = HRI_WIDE_ALL(A);                                                               \
         HRI_WIDE_ONCE(z);                                                                          \
         s##I = HRI_WIDE_FMA(x, z, s##I);                                                           \
         t##I = HRI_WIDE_FMA(y, z, t##I);                                                           \
     }
-#define PUT(I)                                                                                     \
+#define HRI_WIDE_PUT(I)                                                                            \
     if (I < rows) {                                                                                \
-        hri_wide_put(s##I, t##I, c + I * ldc, columns, first);                                     \
+        hri_wide_put(&s##I, &t##I, c + I * ldc, columns, first);                                   \
     }
-    HRI_WIDE_ROWS(FETCH)
-    HRI_WIDE_ROWS(DECLARE)
+#define HRI_WIDE_B const hri_v16 x = ((const hri_v16_any *)b)[0], y = ((const hri_v16_any *)b)[1]
+
+/* One panel of A, `step` from one depth to the next: rows and columns that are stored. */
+static void hri_wide_8(int64_t kc, const float *a, int64_t step, const float *b, int64_t width,
+                       float *c, int64_t ldc, int64_t rows, int64_t columns, int first) {
+#define ADD(I) HRI_WIDE_ADD(I, a[I])
+    HRI_WIDE_ROWS(HRI_WIDE_FETCH)
+    HRI_WIDE_ROWS(HRI_WIDE_SUMS)
 #pragma GCC unroll 2
-    for (int64_t k = 0; k < kc; k++, a += HRI_GEMM_MR, b += width) {
-        const hri_v16 x = ((const hri_v16_any *)b)[0], y = ((const hri_v16_any *)b)[1];
+    for (int64_t k = 0; k < kc; k++, a += step, b += width) {
+        HRI_WIDE_B;
         HRI_WIDE_ROWS(ADD)
     }
-    HRI_WIDE_ROWS(PUT)
-#undef FETCH
-#undef DECLARE
+    HRI_WIDE_ROWS(HRI_WIDE_PUT)
 #undef ADD
-#undef PUT
+}
+
+/* The same of rows where they lie, piece after piece. */
+static void hri_wide_by_rows(const hri_gemm_lines *lines, const float *const *at, const float *b,
+                             int64_t width, float *c, int64_t ldc, int64_t rows, int64_t columns,
+                             int first) {
+#define LINE(I) const float *const p##I = at[I];
+#define ADD(I)  HRI_WIDE_ADD(I, p##I[k])
+    HRI_WIDE_ROWS(HRI_WIDE_FETCH)
+    HRI_WIDE_ROWS(HRI_WIDE_SUMS)
+    for (int64_t i = 0; i < lines->pieces; i++, at += HRI_GEMM_MR) {
+        HRI_WIDE_ROWS(LINE)
+        const int64_t kc = lines->length[i];
+#pragma GCC unroll 2
+        for (int64_t k = 0; k < kc; k++, b += width) {
+            HRI_WIDE_B;
+            HRI_WIDE_ROWS(ADD)
+        }
+    }
+    HRI_WIDE_ROWS(HRI_WIDE_PUT)
+#undef LINE
+#undef ADD
+}
+
+/* The same of lines that have the rows of the panel side by side, one for each depth. */
+static void hri_wide_by_depth(int64_t kc, const float *const *at, int64_t off, const float *b,
+                              int64_t width, float *c, int64_t ldc, int64_t rows, int64_t columns,
+                              int first) {
+#define ADD(I) HRI_WIDE_ADD(I, a[I])
+    HRI_WIDE_ROWS(HRI_WIDE_FETCH)
+    HRI_WIDE_ROWS(HRI_WIDE_SUMS)
+#pragma GCC unroll 2
+    for (int64_t k = 0; k < kc; k++, b += width) {
+        const float *const a = at[k] + off;
+        HRI_WIDE_B;
+        HRI_WIDE_ROWS(ADD)
+    }
+    HRI_WIDE_ROWS(HRI_WIDE_PUT)
+#undef ADD
 }
 
 /* Two panels of A, 16 columns at most. */
@@ -107,10 +150,10 @@ static void hri_wide_16(int64_t kc, const float *a, const float *b, int64_t widt
     t##I = HRI_WIDE_FMA(x, HRI_WIDE_ALL(more[I]), t##I);
 #define PUT(I)                                                                                     \
     if (I < rows) {                                                                                \
-        hri_wide_put_16(s##I, c + I * ldc, columns, first);                                        \
+        hri_wide_put_16(&s##I, c + I * ldc, columns, first);                                       \
     }                                                                                              \
     if (HRI_GEMM_MR + I < rows) {                                                                  \
-        hri_wide_put_16(t##I, c + (HRI_GEMM_MR + I) * ldc, columns, first);                        \
+        hri_wide_put_16(&t##I, c + (HRI_GEMM_MR + I) * ldc, columns, first);                       \
     }
     const float *more = a + kc * HRI_GEMM_MR;
     HRI_WIDE_ROWS(DECLARE)
@@ -134,9 +177,49 @@ static inline void hri_wide_multiply(int64_t mc, int64_t nc, int64_t kc, const f
             const int two = columns <= 16 && mc - i > HRI_GEMM_MR;
             const int64_t most = two ? 2 * HRI_GEMM_MR : HRI_GEMM_MR;
             const int64_t rows = mc - i < most ? mc - i : most;
-            (two ? hri_wide_16 : hri_wide_8)(kc, a + i * kc, b + j * kc, width, c + i * ldc + j,
-                                             ldc, rows, columns, first);
+            if (two) {
+                hri_wide_16(kc, a + i * kc, b + j * kc, width, c + i * ldc + j, ldc, rows, columns,
+                            first);
+            } else {
+                hri_wide_8(kc, a + i * kc, HRI_GEMM_MR, b + j * kc, width, c + i * ldc + j, ldc,
+                           rows, columns, first);
+            }
             i += rows;
+        }
+    }
+}
+
+/* The same of a block of A where it lies. */
+static inline void hri_wide_multiply_lines(int64_t mc, int64_t nc, int64_t kc,
+                                           const hri_gemm_lines *lines, const float *b, float *c,
+                                           int64_t ldc, int first) {
+    for (int64_t j = 0; j < nc; j += HRI_GEMM_NR) {
+        const int64_t left = nc - j, columns = left < HRI_GEMM_NR ? left : HRI_GEMM_NR;
+        const int64_t width = hri_gemm_width(left);
+        for (int64_t i = 0; i < mc; i += HRI_GEMM_MR) {
+            const int64_t rows = mc - i < HRI_GEMM_MR ? mc - i : HRI_GEMM_MR;
+            const float *const *at = lines->panel[i / HRI_GEMM_MR].at;
+            float *to = c + i * ldc + j;
+            if (lines->pieces) {
+                hri_wide_by_rows(lines, at, b + j * kc, width, to, ldc, rows, columns, first);
+            } else {
+                hri_wide_by_depth(kc, at, lines->panel[i / HRI_GEMM_MR].off, b + j * kc, width, to,
+                                  ldc, rows, columns, first);
+            }
+        }
+    }
+}
+
+/* The same of A turned: lines of whole panels. */
+static inline void hri_wide_multiply_turned(int64_t mc, int64_t nc, int64_t kc, const float *a,
+                                            int64_t lda, const float *b, float *c, int64_t ldc,
+                                            int first) {
+    for (int64_t j = 0; j < nc; j += HRI_GEMM_NR) {
+        const int64_t left = nc - j, columns = left < HRI_GEMM_NR ? left : HRI_GEMM_NR;
+        for (int64_t i = 0; i < mc; i += HRI_GEMM_MR) {
+            const int64_t rows = mc - i < HRI_GEMM_MR ? mc - i : HRI_GEMM_MR;
+            hri_wide_8(kc, a + i, lda, b + j * kc, hri_gemm_width(left), c + i * ldc + j, ldc, rows,
+                       columns, first);
         }
     }
 }

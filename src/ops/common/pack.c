@@ -206,3 +206,50 @@ void hri_pack_b_t(const hri_gemm *g, int64_t batch, int64_t first, int64_t count
     pack_turned(g->b_type, g->b, batch * g->b_step + first * g->ldb + k0, g->ldb, count, kc,
                 HRI_GEMM_NR, to);
 }
+
+/* ---- A as it lies ---- */
+
+/* Rows a whole number of pages apart share a few lines of the cache and push one another out. */
+static int is_crowded(int64_t step) {
+    return step * (int64_t)sizeof(float) % 4096 == 0;
+}
+
+void hri_gemm_lines_rows(const float *a, int64_t lda, int64_t count, int64_t kc, const float **at,
+                         hri_gemm_lines *out) {
+    out->pieces = 1;
+    out->length[0] = kc;
+    for (int64_t i = 0; i < count; i += HRI_GEMM_MR, at += HRI_GEMM_MR) {
+        out->panel[i / HRI_GEMM_MR].at = at;
+        for (int64_t r = 0; r < HRI_GEMM_MR; r++) {
+            at[r] = a + (i + r < count ? i + r : count - 1) * lda;
+        }
+    }
+}
+
+int hri_gemm_lines_a(const hri_gemm *g, int64_t batch, int64_t first, int64_t count, int64_t k0,
+                     int64_t kc, float *room, hri_gemm_lines *out) {
+    const float *a = (const float *)g->a + batch * g->a_step + first * g->lda + k0;
+    if (g->a_type != HR_TYPE_F32 || is_crowded(g->lda) || kc < 4 * HRI_GEMM_MR || g->n <= 16) {
+        return 0;
+    }
+    hri_gemm_lines_rows(a, g->lda, count, kc, (const float **)(void *)room, out);
+    return 1;
+}
+
+int hri_gemm_lines_a_t(const hri_gemm *g, int64_t batch, int64_t first, int64_t count, int64_t k0,
+                       int64_t kc, float *room, hri_gemm_lines *out) {
+    const float *a = (const float *)g->a + batch * g->a_step + k0 * g->lda + first;
+    const float **at = (const float **)(void *)room;
+    if (g->a_type != HR_TYPE_F32 || count % HRI_GEMM_MR || g->n <= 16) {
+        return 0;
+    }
+    out->pieces = 0;
+    for (int64_t k = 0; k < kc; k++) {
+        at[k] = a + k * g->lda;
+    }
+    for (int64_t i = 0; i < count; i += HRI_GEMM_MR) {
+        out->panel[i / HRI_GEMM_MR].at = at;
+        out->panel[i / HRI_GEMM_MR].off = i;
+    }
+    return 1;
+}

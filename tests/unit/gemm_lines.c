@@ -1,0 +1,142 @@
+/* Blocks of A where they lie (gemm.h) against the panels that packers make of them: the wide product of both has the same
+ * bits.  The kernels are those of AVX-512, written for any processor. */
+#define HRI_GEMM_WIDE
+#include "ops/common/gemm_wide.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "ops/common/conv_patches.h"
+#include "test.h"
+
+enum { COLUMNS = 52 }; /* a whole panel and one that ends in the middle */
+
+static float number(int64_t i) {
+    return (float)((i * 7919) % 1009) / 512.0f - 1.0f;
+}
+
+static float *numbers(int64_t count) {
+    float *p = malloc((size_t)(count > 0 ? count : 1) * sizeof *p);
+    CHECK(p != NULL);
+    for (int64_t i = 0; i < count; i++) {
+        p[i] = number(i);
+    }
+    return p;
+}
+
+/* All blocks of `g`, of which there is no B: how many were taken as they lie. */
+static int64_t check(const hri_gemm *g) {
+    float *b = numbers(HRI_GEMM_KC * COLUMNS + HRI_GEMM_NR);
+    float *panels = numbers(HRI_GEMM_MC * HRI_GEMM_KC), *room = numbers(HRI_GEMM_MC * HRI_GEMM_KC);
+    float *c[2] = {numbers(HRI_GEMM_MC * COLUMNS), numbers(HRI_GEMM_MC * COLUMNS)};
+    int64_t taken = 0;
+    for (int64_t batch = 0; batch < g->batch; batch++) {
+        for (int64_t m0 = 0; m0 < g->m; m0 += HRI_GEMM_MC) {
+            for (int64_t k0 = 0; k0 < g->k; k0 += HRI_GEMM_KC) {
+                const int64_t mc = g->m - m0 < HRI_GEMM_MC ? g->m - m0 : HRI_GEMM_MC;
+                const int64_t kc = g->k - k0 < HRI_GEMM_KC ? g->k - k0 : HRI_GEMM_KC;
+                hri_gemm_lines lines;
+                if (!g->lines(g, batch, m0, mc, k0, kc, room, &lines)) {
+                    continue;
+                }
+                taken++;
+                g->pack_a(g, batch, m0, mc, k0, kc, panels);
+                for (int first = 0; first < 2; first++) {
+                    hri_wide_multiply(mc, COLUMNS, kc, panels, b, c[0], COLUMNS, first);
+                    hri_wide_multiply_lines(mc, COLUMNS, kc, &lines, b, c[1], COLUMNS, first);
+                    CHECK(memcmp(c[0], c[1], sizeof **c * HRI_GEMM_MC * COLUMNS) == 0);
+                }
+            }
+        }
+    }
+    free(b);
+    free(panels);
+    free(room);
+    free(c[0]);
+    free(c[1]);
+    return taken;
+}
+
+TEST(gemm_lines, rows_of_a_matrix) {
+    static const int64_t sizes[][3] = {{2, 37, 300}, {1, 8, 40}, {1, 130, 33}};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        const int64_t batch = sizes[i][0], m = sizes[i][1], k = sizes[i][2];
+        float *a = numbers(batch * m * k);
+        hri_gemm g = {.batch = batch, .m = m, .n = COLUMNS, .k = k, .a = a, .a_step = m * k};
+        g.lda = k;
+        g.pack_a = hri_pack_a;
+        g.lines = hri_gemm_lines_a;
+        CHECK(check(&g) > 0);
+        g.a_type = HR_TYPE_BF16; /* has to become f32 */
+        CHECK(check(&g) == 0);
+        free(a);
+    }
+}
+
+TEST(gemm_lines, a_matrix_that_is_turned) {
+    float *a = numbers(2 * 300 * 40);
+    hri_gemm g = {.batch = 2, .m = 40, .n = COLUMNS, .k = 300, .a = a, .a_step = 300 * 40};
+    g.lda = 40;
+    g.pack_a = hri_pack_a_t;
+    g.lines = hri_gemm_lines_a_t;
+    CHECK(check(&g) == 4);
+    g.m = 39; /* the last line would be read beyond its end */
+    CHECK(check(&g) == 0);
+    free(a);
+}
+
+/* A convolution of a small image: its patches as rows and turned. */
+static void check_patches(hri_conv v) {
+    v.oh = (v.h + 2 * v.ph - v.dh * (v.kh - 1) - 1) / v.sh + 1;
+    v.ow = (v.w + 2 * v.pw - v.dw * (v.kw - 1) - 1) / v.sw + 1;
+    v.cg = v.c / v.groups;
+    float *x = numbers(v.n * v.h * v.w * v.c);
+    const hri_conv_patches p = hri_conv_patches_of(&v, HR_TYPE_F32, x);
+    hri_gemm g = {.batch = v.groups, .n = COLUMNS, .ctx = &p, .pack_a = hri_pack_patches};
+    g.m = v.n * v.oh * v.ow;
+    g.k = v.kh * v.kw * v.cg;
+    g.lines = hri_lines_patches;
+    CHECK(check(&g) > 0);
+    const int64_t places = g.m;
+    g.m = g.k;
+    g.k = places;
+    g.pack_a = hri_pack_patches_t;
+    g.lines = hri_lines_patches_t;
+    CHECK(check(&g) > 0);
+    free(x);
+}
+
+TEST(gemm_lines, patches_of_an_image) {
+    const hri_conv plain = {.n = 2,
+                            .h = 9,
+                            .w = 11,
+                            .c = 32,
+                            .kh = 3,
+                            .kw = 3,
+                            .sh = 1,
+                            .sw = 1,
+                            .ph = 1,
+                            .pw = 1,
+                            .dh = 1,
+                            .dw = 1,
+                            .groups = 1};
+    hri_conv v = plain;
+    check_patches(v);
+    v.sh = v.sw = 2;
+    check_patches(v);
+    v = plain;
+    v.dh = v.dw = 2;
+    check_patches(v);
+    v = plain;
+    v.groups = 2;
+    check_patches(v);
+    v = plain;
+    v.kh = v.kw = 5;
+    v.ph = v.pw = 2;
+    check_patches(v);
+    v = plain;
+    v.kh = v.kw = 1;
+    v.ph = v.pw = 0;
+    v.sh = v.sw = 2;
+    check_patches(v);
+}
