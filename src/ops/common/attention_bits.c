@@ -2,7 +2,8 @@
  *
  * The mask becomes one bit a score in the work space, as the threads that compute have their scores, and a byte for each 16 queries by
  * 64 keys that says what it does there (src/ops/cuda/attention_words.cu).  Forward attention_hopper_bits.cu reads a word a step, and the
- * numbers of a mask only where they are neither 0 nor so low that they hide; backward is in attention_cuda.c. */
+ * numbers of a mask only where they are neither 0 nor so low that they hide; over 64 deep attention_hopper_bits_deep.cu does it, with bytes
+ * alone.  Backward is in attention_scores.c. */
 #include <math.h>
 
 #include "ops/common/attention.h"
@@ -10,8 +11,18 @@
 
 HRI_CU(attention_words);
 HRI_CU(attention_hopper_bits);
+HRI_CU(attention_hopper_bits_deep);
 
-enum { THREADS = 256, ALIGN = 256, OWN = 128, ROWS = 16, KEYS = 64, DEPTH = 64, DRAWS = 4 };
+enum {
+    THREADS = 256,
+    ALIGN = 256,
+    OWN = 128,
+    ROWS = 16,
+    KEYS = 64,
+    DEPTH = 64,
+    DEPTH_MOST = 128,
+    DRAWS = 4
+};
 
 typedef struct bits_shape {
     int64_t batch, head, rows, mask_batch, mask_head, mask_row;
@@ -89,9 +100,14 @@ typedef struct ring {
     int tiles, lead, ones;
 } ring;
 
+static int deep(const hri_attention *a) {
+    return a->depth > DEPTH;
+}
+
 static ring ring_of(const hri_attention *a) {
     const int width = adds(a) ? (int)hr_type_bytes(a->extra.mask_type) : 0;
-    return width == 4             ? (ring){4, 2, 0}
+    return deep(a)                ? (ring){6, 3, 0}
+           : width == 4           ? (ring){4, 2, 0}
            : width == 2           ? (ring){5, 3, 0}
            : a->extra.drop > 0.0f ? (ring){6, 3, 0} /* sums are those before anything is dropped */
                                   : (ring){5, 3, 1};
@@ -99,21 +115,27 @@ static ring ring_of(const hri_attention *a) {
 
 /* The kernel has the same sums. */
 static uint64_t shared_bytes(const hri_attention *a) {
-    const uint64_t tile = KEYS * DEPTH * 2;
+    const uint64_t tile = KEYS * (uint64_t)(deep(a) ? DEPTH_MOST : DEPTH) * 2;
     const uint64_t numbers = adds(a) ? (uint64_t)OWN * KEYS * hr_type_bytes(a->extra.mask_type) : 0;
     const ring r = ring_of(a);
     return 1024 + (uint64_t)r.tiles * (2 * tile + 16) + (r.ones ? 1024 : 0) + numbers + 8 +
            (uint64_t)hri_gpu_up(a->keys, KEYS) * 4;
 }
 
+/* Over 64 deep, bytes alone, and not where a library that takes lengths has them. */
+static int fits_deep(const hri_attention *a, hri_gpu *gpu) {
+    return a->depth <= DEPTH_MOST && has_mask(a) && !adds(a) && !(a->extra.drop > 0.0f) &&
+           hri_attention_keys_workspace(a, gpu, 0) == 0;
+}
+
 static int fits(const hri_attention *a, hri_gpu *gpu) {
     const hri_attention_extra *x = &a->extra;
     const int drops = x->drop > 0.0f;
     return x->on && (has_mask(a) || drops) && (!drops || a->keys % DRAWS == 0) && a->scale > 0.0f &&
-           a->type != HR_TYPE_F32 && a->depth % 8 == 0 && a->depth > 0 && a->depth <= DEPTH &&
-           a->batch * a->heads * a->queries > 0 && a->keys > 0 && a->keys < 65536 * KEYS &&
-           x->mask_row < INT32_MAX / 8 && a->k.row == a->v.row && a->k.row < INT32_MAX / 2 &&
-           shared_bytes(a) <= hri_gpu_warpgroup_shared(gpu);
+           a->type != HR_TYPE_F32 && a->depth % 8 == 0 && a->depth > 0 &&
+           (!deep(a) || fits_deep(a, gpu)) && a->batch * a->heads * a->queries > 0 && a->keys > 0 &&
+           a->keys < 65536 * KEYS && x->mask_row < INT32_MAX / 8 && a->k.row == a->v.row &&
+           a->k.row < INT32_MAX / 2 && shared_bytes(a) <= hri_gpu_warpgroup_shared(gpu);
 }
 
 uint64_t hri_attention_bits_workspace(const hri_attention *a, hri_gpu *gpu) {
@@ -145,15 +167,17 @@ hr_status hri_attention_bits_run(const hri_attention *a, const hri_gpu_call *c,
                     .node = x->node,
                     .limit = (uint32_t)ceil((double)x->drop * 0x1p24) << 8};
     snprintf(defines, sizeof defines,
-             "-DELEM=%s -DMELEM=%s -DDP=%d -DCAUSAL=%d -DBACKWARD=0 -DWGS=%d -DBLOCKS=2 -DMASK=0 "
+             "-DELEM=%s -DMELEM=%s -DDP=%d -DCAUSAL=%d -DBACKWARD=0 -DWGS=%d -DBLOCKS=%d -DMASK=0 "
              "-DRING=%d -DLEAD=%d -DADD=%d -DWHOLE=%d -DDROP=%d -DONES=%d",
-             hri_gpu_type(a->type), hri_gpu_type(adds(a) ? x->mask_type : a->type), DEPTH,
-             a->causal != 0, OWN / 64, r.tiles, r.lead, adds(a), whole_rows(a, at->mask),
-             x->drop > 0.0f, r.ones);
+             hri_gpu_type(a->type), hri_gpu_type(adds(a) ? x->mask_type : a->type),
+             deep(a) ? DEPTH_MOST : DEPTH, a->causal != 0, OWN / 64, deep(a) ? 1 : 2, r.tiles,
+             r.lead, adds(a), whole_rows(a, at->mask), x->drop > 0.0f, r.ones);
     const hri_gpu_grid grid = {.x = (uint32_t)(a->batch * a->heads * hri_gpu_up(a->queries, OWN)),
                                .threads = 2 * OWN,
                                .shared_bytes = (uint32_t)shared_bytes(a)};
     return hri_gpu_launch(
-        c->gpu, &hri_cu_attention_hopper_bits, defines, "attention_forward_bits", &grid,
+        c->gpu, deep(a) ? &hri_cu_attention_hopper_bits_deep : &hri_cu_attention_hopper_bits,
+        defines, deep(a) ? "attention_forward_deep" : "attention_forward_bits", &grid,
+        /* the last two are read by attention_forward_bits */
         HRI_GPU_ARGS(&q, &k, &v, &o, &lse, &s, &w.words, &w.seen, &e, &mask, &control));
 }

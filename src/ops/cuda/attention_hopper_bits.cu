@@ -13,35 +13,6 @@
 // taken, four of one row by a draw; keys are a multiple of four then.  attention_hopper.cuh
 // and attention_hopper_bits.cuh stand before it.
 
-// The tiles of keys that any of `count` times 16 queries sees, in their order, and in the upper half which of those 16 queries have
-// numbers to add; one at least.  A warp.
-HR_INLINE void tiles_seen(hr_u32 *order, const hr_u8 *seen, hr_i64 rows, int all, int count) {
-    const int lane = threadIdx.x & 31;
-    int found = 0;
-    for (int first = 0; first < all; first += 32) {
-        const int n = first + lane;
-        hr_u32 any = 0, adds = 0;
-        if (n < all) {
-#pragma unroll
-            for (int i = 0; i < OWN / 16; i++) {
-                const hr_u32 flags = i < count ? seen[i * rows + n] : 0u;
-                any |= flags & SEEN;
-                adds |= (flags & ADDS) / ADDS << i;
-            }
-        }
-        const hr_u32 these = __ballot_sync(0xffffffffu, n < all && any != 0);
-        if (these >> lane & 1u) {
-            order[found + __popc(these & ((1u << lane) - 1u))] = (hr_u32)n | adds << 16;
-        }
-        found += __popc(these);
-    }
-    if (lane == 0) {
-        if (found == 0) {
-            order[0] = 0;
-        }
-        order[-1] = (hr_u32)(found > 0 ? found : 1);
-    }
-}
 HR_KERNEL __launch_bounds__(THREADS, BLOCKS)
     attention_forward_bits(const ELEM *q, const ELEM *k, const ELEM *v, ELEM *o, float *lse,
                            shape a, const hr_u32 *bits, const hr_u8 *seen, bits_shape e,
@@ -94,7 +65,9 @@ HR_KERNEL __launch_bounds__(THREADS, BLOCKS)
             }
         }
     };
-    const auto word_of = [&](int j) -> hr_u32 { return j < steps ? bits[(order[j] & 0xffffu) * 32] : 0u; };
+    const auto word_of = [&](int j) -> hr_u32 {
+        return j < steps ? bits[(order[j] & 0xffffu) * 32] : 0u;
+    };
     const auto adds = [&](int j) { return ADD && j < steps && (order[j] >> (16 + own) & 1u); };
     const MELEM *numbers = mask;
     int down = 0;
@@ -259,8 +232,7 @@ HR_KERNEL __launch_bounds__(THREADS, BLOCKS)
         by[half] = blind ? 0.0f : (DROP ? e.keep : 1.0f) / l;
         const hr_i64 row = q0 + threadIdx.x / 32 * 16 + lane / 4 + half * 8;
         if (lane % 4 == 0 && row < a.queries) {
-            lse[head * a.queries + row] =
-                blind ? -none() : r.most[half] * a.scale + logf(l);
+            lse[head * a.queries + row] = blind ? -none() : r.most[half] * a.scale + logf(l);
         }
     }
     __syncthreads(); // all are done with the ring
@@ -279,8 +251,8 @@ HR_KERNEL __launch_bounds__(THREADS, BLOCKS)
                     const hr_i64 i = q0 + own * 16 + half * 8 + (__ffs((int)left) - 1) / 4;
                     if (i < a.queries) {
                         weigh_hidden(o + i * a.o_row, lse + head * a.queries + i,
-                                     mask + b * e.mask_batch + h * e.mask_head + i * e.mask_row,
-                                     v, a, e, control, (hr_u32)b, h * a.queries + i,
+                                     mask + b * e.mask_batch + h * e.mask_head + i * e.mask_row, v,
+                                     a, e, control, (hr_u32)b, h * a.queries + i,
                                      CAUSAL && i + 1 < a.keys ? i + 1 : a.keys);
                     }
                 }

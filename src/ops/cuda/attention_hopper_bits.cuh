@@ -22,16 +22,17 @@
 // of a mask of numbers; 0: the same.
 struct bits_shape {
     hr_i64 batch, head, rows, mask_batch, mask_head, mask_row;
-    float over; // 1 / scale: scores are scaled later
-    float keep; // what is not dropped is multiplied by it
+    float over;         // 1 / scale: scores are scaled later
+    float keep;         // what is not dropped is multiplied by it
     hr_u32 node, limit; // draws under the limit drop
 };
 
 #define LIMIT  4096.0f
 #define MARGIN 6.0f
 enum {
-    HOP = THREADS / 8 < TILE ? THREADS / 8 : TILE, // rows of a turn: 1, 2 or 4 warpgroups
-    PIECES = (int)sizeof(MELEM),                   // of 16 bytes that a thread has of a row of the mask
+    ACROSS = DP / 8, // pieces of 16 bytes of a row of keys or values
+    HOP = THREADS / ACROSS < TILE ? THREADS / ACROSS : TILE, // rows of a turn
+    PIECES = (int)sizeof(MELEM), // of 16 bytes that a thread has of a row of the mask
     EACH = 16 / (int)sizeof(MELEM),
     ROOM = ADD && WHOLE ? 2 * PIECES * 16 * THREADS : 0
 };
@@ -66,7 +67,8 @@ HR_INLINE void bar_wait(hr_u64 *bar, hr_u32 phase) {
 // ---- a step ----
 
 struct running {
-    float most[2], sum[2]; // most: what scores are taken from, minus infinity where nothing was seen
+    float most[2],
+        sum[2]; // most: what scores are taken from, minus infinity where nothing was seen
 };
 
 // Probabilities of scores, and what a thread adds to the sums of its two rows.  FAR: masks may be so large that the rounding of a
@@ -163,7 +165,8 @@ HR_INLINE void hide_pairs(hr_u32 (&p)[4][4], hr_u32 word) {
     asm volatile("wgmma.mma_async.sync.aligned.m64n8k16.f32." T "." T                              \
                  " {%0,%1,%2,%3}, {%4,%5,%6,%7}, %8, 1, 1, 1, 0;"                                  \
                  : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])                      \
-                 : "r"(p[t][0]), "r"(p[t][1]), "r"(p[t][2]), "r"(p[t][3]), "l"(described(ones, 0)))
+                 : "r"(p[t][0]), "r"(p[t][1]), "r"(p[t][2]), "r"(p[t][3]),                         \
+                   "l"(described(ones, 0)))
 #endif
 HR_INLINE void add_ones(float (&sums)[4], const hr_u32 (&p)[4][4], const char *ones) {
 #ifdef HRI_EMULATED
@@ -204,10 +207,10 @@ HR_INLINE void copy_near(char *to, const MELEM *from, hr_u32 bytes) {
 #ifdef HRI_EMULATED
     fake_now->async_copy(to, from, 16, bytes);
 #else
-    asm volatile("cp.async.ca.shared.global [%0], [%1], 16, %2;" ::"r"(
-                     (hr_u32)__cvta_generic_to_shared(to)),
-                 "l"(from), "r"(bytes)
-                 : "memory");
+    asm volatile(
+        "cp.async.ca.shared.global [%0], [%1], 16, %2;" ::"r"((hr_u32)__cvta_generic_to_shared(to)),
+        "l"(from), "r"(bytes)
+        : "memory");
 #endif
 }
 // Loads of what follows are not made before: there are no registers for them.
@@ -255,8 +258,8 @@ HR_INLINE void add_numbers(float (&s)[8][4], const MELEM *at, int down, int key,
 #pragma unroll
     for (int i = 0; i < 32; i++) {
         const int k = key + i / 4 * 2 + i % 2;
-        s[i / 4][i % 4] =
-            fmaf(hr_load(at[(i / 2 % 2 ? down : 0) + (k < left ? k : left)]), over, s[i / 4][i % 4]);
+        s[i / 4][i % 4] = fmaf(hr_load(at[(i / 2 % 2 ? down : 0) + (k < left ? k : left)]), over,
+                               s[i / 4][i % 4]);
     }
 }
 // ---- dropout ----
@@ -293,7 +296,8 @@ HR_INLINE void weigh_hidden(ELEM *o, float *lse, const MELEM *mask, const ELEM *
             count += 1.0f;
 #pragma unroll
             for (int i = 0; i < 2; i++) {
-                sum[i] += lane + 32 * i < a.depth ? by * hr_load(v[j * a.v_row + lane + 32 * i]) : 0.0f;
+                sum[i] +=
+                    lane + 32 * i < a.depth ? by * hr_load(v[j * a.v_row + lane + 32 * i]) : 0.0f;
             }
         }
     }
@@ -305,5 +309,37 @@ HR_INLINE void weigh_hidden(ELEM *o, float *lse, const MELEM *mask, const ELEM *
     }
     if (count > 0.0f && lane == 0) {
         *lse = -1e30f * a.scale;
+    }
+}
+
+// ---- what is seen ----
+
+// The tiles of keys that any of `count` times 16 queries sees, in their order, and in the upper half which of those 16 queries have
+// numbers to add; one at least.  A warp.
+HR_INLINE void tiles_seen(hr_u32 *order, const hr_u8 *seen, hr_i64 rows, int all, int count) {
+    const int lane = threadIdx.x & 31;
+    int found = 0;
+    for (int first = 0; first < all; first += 32) {
+        const int n = first + lane;
+        hr_u32 any = 0, adds = 0;
+        if (n < all) {
+#pragma unroll
+            for (int i = 0; i < OWN / 16; i++) {
+                const hr_u32 flags = i < count ? seen[i * rows + n] : 0u;
+                any |= flags & SEEN;
+                adds |= (flags & ADDS) / ADDS << i;
+            }
+        }
+        const hr_u32 these = __ballot_sync(0xffffffffu, n < all && any != 0);
+        if (these >> lane & 1u) {
+            order[found + __popc(these & ((1u << lane) - 1u))] = (hr_u32)n | adds << 16;
+        }
+        found += __popc(these);
+    }
+    if (lane == 0) {
+        if (found == 0) {
+            order[0] = 0;
+        }
+        order[-1] = (hr_u32)(found > 0 ? found : 1);
     }
 }

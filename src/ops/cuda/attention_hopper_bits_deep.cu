@@ -1,0 +1,198 @@
+// Attention with a mask of bits by the products of warpgroups (Hopper), for 2-byte types, forward, 65 to 128 deep: what
+// attention_hopper_bits.cu does, where a multiprocessor has registers for one block alone.  Scores of the next step are made, and values
+// of the one before added, while the probabilities of a step are made.  Neither numbers are added nor is anything dropped.
+// attention_hopper.cuh and attention_hopper_bits.cuh stand before it.
+
+HR_KERNEL __launch_bounds__(THREADS, BLOCKS)
+    attention_forward_deep(const ELEM *q, const ELEM *k, const ELEM *v, ELEM *o, float *lse,
+                           shape a, const hr_u32 *bits, const hr_u8 *seen, bits_shape e) {
+    HR_SHARED(shared);
+    char *const ring = aligned(shared), *const qs = ring + (RING - 1) * (2 * SIDE);
+    hr_u64 *const full = (hr_u64 *)(ring + RING * 2 * SIDE), *const empty = full + RING;
+    const hr_u32 tiles = (hr_u32)((a.queries + OWN - 1) / OWN);
+    const hr_i64 q0 = (hr_i64)(blockIdx.x % tiles) * OWN, head = blockIdx.x / tiles;
+    const hr_i64 b = head / a.heads, h = head % a.heads;
+    const int all = (int)((a.keys + TILE - 1) / TILE), lane = threadIdx.x & 31;
+    const float scale = a.scale * HR_LOG2E;
+    q += b * a.q_batch + h * a.depth;
+    k += b * a.k_batch + h / a.group * a.depth;
+    v += b * a.v_batch + h / a.group * a.depth;
+    // Of tiles that are seen; their number stands before it.
+    hr_u32 *const order = (hr_u32 *)(empty + RING) + 1;
+    const hr_i64 tile = b * e.batch + h * e.head + q0 / 16 * e.rows;
+    const int count = (int)((a.queries - q0 + 15) / 16), own = threadIdx.x / 32;
+    bits += (tile + (own < count ? own : count - 1) * e.rows) * 32 + lane;
+    fetch<OWN>(qs, q, a.q_row, q0, a.queries, a.depth);
+    if (threadIdx.x < 32) {
+        tiles_seen(order, seen + tile, e.rows, all, count);
+    }
+    if (threadIdx.x < RING) {
+        bar_init(full + threadIdx.x, THREADS);
+        bar_init(empty + threadIdx.x, THREADS / 32);
+    }
+    __syncthreads();
+    const int steps = (int)order[-1];
+    // This thread's pieces of a tile, of 16 bytes.
+    const int piece = threadIdx.x % ACROSS, mine = threadIdx.x / ACROSS % HOP;
+    const int row = (int)a.k_row * 2; // bytes; v has the same
+    const hr_i64 apart = (const char *)v - (const char *)k;
+    const char *const pieces = (const char *)(k + mine * a.k_row + piece * 8);
+    const int there = piece * 8 < a.depth ? (int)a.keys - mine : 0;
+    const auto copy = [&](int j, int slot) {
+        if (j < steps) {
+            const int n = (int)(order[j] & 0xffffu);
+            const char *at = pieces + (hr_i64)(n * TILE) * row;
+            char *const to = ring + slot * (2 * SIDE) + piece / 8 * (TILE * 128);
+#pragma unroll
+            for (int i = 0; i < TILE; i += HOP) {
+                const hr_u32 bytes = n * TILE + i < there ? 16u : 0u;
+                const int place = spot(place_of(mine + i), piece % 8);
+                hr_async_copy(to + place, at, bytes);
+                hr_async_copy(to + place + SIDE, at + apart, bytes);
+                at += (hr_i64)HOP * row;
+            }
+        }
+    };
+    const auto word_of = [&](int j) -> hr_u32 {
+        return j < steps ? bits[(order[j] & 0xffffu) * 32] : 0u;
+    };
+    hr_u32 word = word_of(0);
+#pragma unroll
+    for (int j = 0; j < LEAD; j++) {
+        copy(j, j);
+    }
+    hr_async_commit();
+    hr_async_wait<0>();
+    shown();
+#pragma unroll
+    for (int j = 0; j < LEAD; j++) {
+        bar_arrive(full + j);
+    }
+    __syncthreads();
+    hr_u32 own_q[STEPS][4];
+#pragma unroll
+    for (int i = 0; i < STEPS; i++) {
+        hr_ldmatrix(own_q[i],
+                    qs + i / 4 * (OWN * 128) + spot(own * 16 + lane % 16, 2 * (i % 4) + lane / 16));
+    }
+    __syncthreads(); // the last tile may be written
+    float out[PANELS][8][4], s[8][4], s1[8][4], part[2], sums[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+    hr_u32 p[4][4], p1[4][4];
+    running r = {{none(), none()}, {0.0f, 0.0f}};
+    int slot = 0, before = 0, ahead = LEAD;
+    hr_u32 phase = 0, free = 1; // of full, of empty: what was never used is free
+    clear(out);
+    const auto scores = [&](float(&x)[8][4]) {
+        bar_wait(full + slot, phase);
+#ifdef HRI_EMULATED
+        __syncthreads();
+#endif
+        products_begin();
+#pragma unroll
+        for (int i = 0; i < STEPS; i++) {
+            product<0>(x, own_q[i], ring + slot * (2 * SIDE), i / 4 * (TILE * 128) + i % 4 * 32,
+                       i > 0);
+        }
+        products_end();
+    };
+    const auto values = [&](const hr_u32(&x)[4][4], int at) {
+        products_begin();
+        add_rows(out, x, ring + at * (2 * SIDE) + SIDE);
+        products_end();
+    };
+    // What this thread copied in the step before has arrived; products of all are under way meanwhile.  Returns the bits of step j: the
+    // next are asked for behind the fence, which would wait for them.
+    const auto further = [&](int j) -> hr_u32 {
+        if (j > 0) {
+            hr_async_wait<0>();
+            shown();
+            bar_arrive(full + (ahead == 0 ? RING - 1 : ahead - 1));
+        }
+        const hr_u32 now = word;
+        word = word_of(j + 1);
+        if (j + LEAD < steps) {
+            bar_wait(empty + ahead, free);
+        }
+        copy(j + LEAD, ahead);
+        hr_async_commit();
+        ahead = ahead == RING - 1 ? 0 : ahead + 1;
+        free ^= ahead == 0;
+        return now;
+    };
+    // Probabilities.  Products with `out` are over when `over` was called: ptxas moves a wait up to where it may, so it stands behind a
+    // branch that needs the probabilities.
+    const auto weigh = [&](float(&x)[8][4], hr_u32(&y)[4][4], hr_u32 now, auto over) {
+        if (__any_sync(0xffffffffu, now != ~0u)) {
+            hide(x, now);
+        }
+        soften(x, y, part, scale, r.most[0], r.most[1]);
+        if (__any_sync(0xffffffffu, !(part[0] < LIMIT) || !(part[1] < LIMIT))) {
+            over();
+            pin(out);
+            rise(r, x, y, part, sums, out, scale);
+        } else {
+            over();
+            pin(out);
+        }
+        r.sum[0] += part[0];
+        r.sum[1] += part[1];
+    };
+    const auto step = [&](int j, float(&is)[8][4], float(&next)[8][4], hr_u32(&y)[4][4],
+                          bool first) {
+        const int done = before;
+        before = slot;
+        slot = slot == RING - 1 ? 0 : slot + 1;
+        phase ^= slot == 0;
+        scores(next);
+        const hr_u32 now = further(j);
+        weigh(is, y, now, [] { products_wait<1>(); });
+        if (!first && lane == 0) {
+            bar_arrive(empty + done);
+        }
+        values(y, before);
+        products_wait<1>();
+        pinned(next);
+    };
+    const auto last = [&](float(&is)[8][4], hr_u32(&y)[4][4]) {
+        weigh(is, y, word, [] { products_wait<0>(); });
+        values(y, slot);
+    };
+    scores(s);
+    products_wait<0>();
+    pinned(s);
+    if (steps == 1) {
+        last(s, p);
+    } else {
+        int j = 1;
+        step(0, s, s1, p, true);
+        for (; j + 2 < steps; j += 2) {
+            step(j, s1, s, p1, false);
+            step(j + 1, s, s1, p, false);
+        }
+        if (j + 1 < steps) {
+            step(j, s1, s, p1, false);
+            last(s, p);
+        } else {
+            last(s1, p1);
+        }
+    }
+    products_wait<0>();
+    pin(out);
+    hr_async_wait<0>();
+    float by[2];
+#pragma unroll
+    for (int half = 0; half < 2; half++) {
+        float l = r.sum[half];
+        l += __shfl_xor_sync(0xffffffffu, l, 1);
+        l += __shfl_xor_sync(0xffffffffu, l, 2);
+        const bool blind = l == 0.0f; // a query that sees nothing
+        by[half] = blind ? 0.0f : 1.0f / l;
+        const hr_i64 query = q0 + own * 16 + lane / 4 + half * 8;
+        if (lane % 4 == 0 && query < a.queries) {
+            lse[head * a.queries + query] = blind ? -none() : r.most[half] * a.scale + logf(l);
+        }
+    }
+    __syncthreads(); // all are done with the ring
+    put_rows(o + b * a.o_batch + h * a.depth, a.o_row, q0, a.queries, a.depth, qs, out, by[0],
+             by[1]);
+}
