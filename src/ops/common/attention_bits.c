@@ -21,7 +21,8 @@ enum {
     KEYS = 64,
     DEPTH = 64,
     DEPTH_MOST = 128,
-    DRAWS = 4
+    DRAWS = 4,
+    KEY_BYTES = 64 * 16
 };
 
 typedef struct bits_shape {
@@ -41,6 +42,12 @@ static int has_mask(const hri_attention *a) {
 
 static int adds(const hri_attention *a) {
     return has_mask(a) && a->extra.mask_type != HR_TYPE_U8;
+}
+
+/* One row for all queries, whose numbers (and those of what it hides) are added by a product. */
+static int keyed(const hri_attention *a) {
+    return has_mask(a) && !a->extra.mask_row && !a->causal && a->type == HR_TYPE_BF16 &&
+           a->depth <= DEPTH;
 }
 
 static tiles tiles_of(const hri_attention *a, int causal, int turned) {
@@ -107,6 +114,7 @@ static int deep(const hri_attention *a) {
 static ring ring_of(const hri_attention *a) {
     const int width = adds(a) ? (int)hr_type_bytes(a->extra.mask_type) : 0;
     return deep(a)                ? (ring){6, 3, 0}
+           : keyed(a)             ? (ring){5, 3, 0}
            : width == 4           ? (ring){4, 2, 0}
            : width == 2           ? (ring){5, 3, 0}
            : a->extra.drop > 0.0f ? (ring){6, 3, 0} /* sums are those before anything is dropped */
@@ -116,7 +124,9 @@ static ring ring_of(const hri_attention *a) {
 /* The kernel has the same sums. */
 static uint64_t shared_bytes(const hri_attention *a) {
     const uint64_t tile = KEYS * (uint64_t)(deep(a) ? DEPTH_MOST : DEPTH) * 2;
-    const uint64_t numbers = adds(a) ? (uint64_t)OWN * KEYS * hr_type_bytes(a->extra.mask_type) : 0;
+    const uint64_t numbers = keyed(a)  ? KEYS * 128
+                             : adds(a) ? (uint64_t)OWN * KEYS * hr_type_bytes(a->extra.mask_type)
+                                       : 0;
     const ring r = ring_of(a);
     return 1024 + (uint64_t)r.tiles * (2 * tile + 16) + (r.ones ? 1024 : 0) + numbers + 8 +
            (uint64_t)hri_gpu_up(a->keys, KEYS) * 4;
@@ -139,7 +149,29 @@ static int fits(const hri_attention *a, hri_gpu *gpu) {
 }
 
 uint64_t hri_attention_bits_workspace(const hri_attention *a, hri_gpu *gpu) {
-    return fits(a, gpu) ? hri_attention_words_bytes(a, a->causal != 0, 0) : 0;
+    const tiles t = tiles_of(a, 0, 0);
+    return !fits(a, gpu) ? 0
+           : keyed(a)    ? (uint64_t)t.all * KEY_BYTES + (uint64_t)hri_gpu_up(t.all, ALIGN) * ALIGN
+                         : hri_attention_words_bytes(a, a->causal != 0, 0);
+}
+
+/* Numbers of keys, and what they do to each tile of 64. */
+static hr_status key_numbers_make(const hri_attention *a, const hri_gpu_call *c, hr_addr mask,
+                                  hri_attention_words *out) {
+    const hri_attention_extra *x = &a->extra;
+    tiles t = tiles_of(a, 0, 0);
+    int64_t keys = a->keys;
+    float over = 1.0f / a->scale;
+    char defines[64];
+    *out = (hri_attention_words){.words = c->workspace,
+                                 .seen = c->workspace + (uint64_t)t.all * KEY_BYTES,
+                                 .batch = x->mask_batch ? x->mask_heads * t.across : 0,
+                                 .head = x->mask_head ? t.across : 0};
+    snprintf(defines, sizeof defines, "-DMELEM=%s", hri_gpu_type(x->mask_type));
+    const hri_gpu_grid grid = {.x = (uint32_t)hri_gpu_up(t.all, THREADS / 32), .threads = THREADS};
+    return hri_gpu_launch(
+        c->gpu, &hri_cu_attention_words, defines, "attention_key_numbers", &grid,
+        HRI_GPU_ARGS(&mask, &out->words, &out->seen, &t.all, &t.across, &keys, &over));
 }
 
 hr_status hri_attention_bits_run(const hri_attention *a, const hri_gpu_call *c,
@@ -152,7 +184,8 @@ hr_status hri_attention_bits_run(const hri_attention *a, const hri_gpu_call *c,
     const ring r = ring_of(a);
     char defines[224];
     const hr_status status =
-        hri_attention_words_make(a, c, at->mask, c->workspace, a->causal != 0, 0, &w);
+        keyed(a) ? key_numbers_make(a, c, at->mask, &w)
+                 : hri_attention_words_make(a, c, at->mask, c->workspace, a->causal != 0, 0, &w);
     if (status != HR_OK) {
         return status;
     }
@@ -168,10 +201,10 @@ hr_status hri_attention_bits_run(const hri_attention *a, const hri_gpu_call *c,
                     .limit = (uint32_t)ceil((double)x->drop * 0x1p24) << 8};
     snprintf(defines, sizeof defines,
              "-DELEM=%s -DMELEM=%s -DDP=%d -DCAUSAL=%d -DBACKWARD=0 -DWGS=%d -DBLOCKS=%d -DMASK=0 "
-             "-DRING=%d -DLEAD=%d -DADD=%d -DWHOLE=%d -DDROP=%d -DONES=%d",
+             "-DRING=%d -DLEAD=%d -DNUMBERS=%d -DWHOLE=%d -DKEYED=%d -DDROP=%d -DONES=%d",
              hri_gpu_type(a->type), hri_gpu_type(adds(a) ? x->mask_type : a->type),
              deep(a) ? DEPTH_MOST : DEPTH, a->causal != 0, OWN / 64, deep(a) ? 1 : 2, r.tiles,
-             r.lead, adds(a), whole_rows(a, at->mask), x->drop > 0.0f, r.ones);
+             r.lead, adds(a), whole_rows(a, at->mask), keyed(a), x->drop > 0.0f, r.ones);
     const hri_gpu_grid grid = {.x = (uint32_t)(a->batch * a->heads * hri_gpu_up(a->queries, OWN)),
                                .threads = 2 * OWN,
                                .shared_bytes = (uint32_t)shared_bytes(a)};

@@ -19,7 +19,8 @@ HR_KERNEL __launch_bounds__(THREADS, BLOCKS)
                            const MELEM *mask, const hr_control *control) {
     HR_SHARED(shared);
     char *const ring = aligned(shared), *const qs = ring + (RING - 1) * (2 * SIDE);
-    char *const ones = ring + RING * 2 * SIDE; // for sums, 1,024 bytes
+    char *const numbers_of_keys = ring + RING * 2 * SIDE;
+    char *const ones = numbers_of_keys + NUMBER_BYTES; // for sums, 1,024 bytes
     hr_u64 *const full = (hr_u64 *)(ones + (ONES ? 1024 : 0)), *const empty = full + RING;
     const hr_u32 tiles = (hr_u32)((a.queries + OWN - 1) / OWN);
     const hr_i64 q0 = (hr_i64)(blockIdx.x % tiles) * OWN, head = blockIdx.x / tiles;
@@ -34,7 +35,7 @@ HR_KERNEL __launch_bounds__(THREADS, BLOCKS)
     hr_u32 *const order = (hr_u32 *)(room + ROOM) + 1;
     const hr_i64 tile = b * e.batch + h * e.head + q0 / 16 * e.rows;
     const int count = (int)((a.queries - q0 + 15) / 16), own = threadIdx.x / 32;
-    bits += (tile + (own < count ? own : count - 1) * e.rows) * 32 + lane;
+    bits += KEYED ? tile * (TILE * 4) : (tile + (own < count ? own : count - 1) * e.rows) * 32 + lane;
     fetch<OWN>(qs, q, a.q_row, q0, a.queries, a.depth);
     if (threadIdx.x < 32) {
         tiles_seen(order, seen + tile, e.rows, all, count);
@@ -63,10 +64,14 @@ HR_KERNEL __launch_bounds__(THREADS, BLOCKS)
                 hr_async_copy(to + spot(place_of(mine + i), piece) + SIDE, at + apart, bytes);
                 at += (hr_i64)HOP * row;
             }
+            if (KEYED && threadIdx.x < TILE) {
+                hr_async_copy(numbers_of_keys + spot(place_of(threadIdx.x), j % NUMBER_TILES * 2),
+                              bits + (n * TILE + threadIdx.x) * 4, 16u);
+            }
         }
     };
     const auto word_of = [&](int j) -> hr_u32 {
-        return j < steps ? bits[(order[j] & 0xffffu) * 32] : 0u;
+        return KEYED ? ~0u : j < steps ? bits[(order[j] & 0xffffu) * 32] : 0u;
     };
     const auto adds = [&](int j) { return ADD && j < steps && (order[j] >> (16 + own) & 1u); };
     const MELEM *numbers = mask;
@@ -91,6 +96,12 @@ HR_KERNEL __launch_bounds__(THREADS, BLOCKS)
             hr_async_commit();
         }
     };
+    if (KEYED) { // behind each row's numbers
+        const uint4 zeros = {0, 0, 0, 0};
+        for (int i = threadIdx.x; i < TILE * NUMBER_TILES; i += THREADS) {
+            *(uint4 *)(numbers_of_keys + spot(i / NUMBER_TILES, i % NUMBER_TILES * 2 + 1)) = zeros;
+        }
+    }
     hr_u32 word = word_of(0);
 #pragma unroll
     for (int j = 0; j < LEAD; j++) {
@@ -111,7 +122,7 @@ HR_KERNEL __launch_bounds__(THREADS, BLOCKS)
         hr_ldmatrix(own_q[i], qs + spot(threadIdx.x / 32 * 16 + lane % 16, 2 * i + lane / 16));
     }
     if (ONES) {
-        ((hr_u32 *)ones)[threadIdx.x % 256] = is_bf16(ELEM()) ? 0x3f803f80u : 0x3c003c00u;
+        ((hr_u32 *)ones)[threadIdx.x % 256] = ONE_ONE;
         shown();
     }
     __syncthreads(); // the last tile may be written
@@ -121,6 +132,7 @@ HR_KERNEL __launch_bounds__(THREADS, BLOCKS)
     int slot = 0, before = 0, ahead = LEAD;
     hr_u32 phase = 0, free = 1; // of full, of empty: what was never used is free
     clear(out);
+    const hr_u32 all_ones[4] = {ONE_ONE, ONE_ONE, ONE_ONE, ONE_ONE};
     // Scores and probabilities of step j; values of the step before are added with its probabilities.
     const auto step = [&](int j, bool first) {
         const int next = slot == RING - 1 ? 0 : slot + 1;
@@ -132,6 +144,9 @@ HR_KERNEL __launch_bounds__(THREADS, BLOCKS)
 #pragma unroll
         for (int i = 0; i < 4; i++) {
             product<0>(s, own_q[i], ring + slot * (2 * SIDE), i * 32, i > 0);
+        }
+        if (KEYED) {
+            product<0>(s, all_ones, numbers_of_keys, j % NUMBER_TILES * 32, 1);
         }
         products_end();
         if (!first) {
@@ -170,11 +185,11 @@ HR_KERNEL __launch_bounds__(THREADS, BLOCKS)
             }
         }
         copy_ahead(j + 1);
-        const bool hides = __any_sync(0xffffffffu, now != ~0u);
+        const bool hides = !KEYED && __any_sync(0xffffffffu, now != ~0u);
         if (hides && !ONES) {
             hide(s, now);
         }
-        soften(s, p, part, scale, r.most[0], r.most[1]);
+        soften<0>(s, p, part, scale, r.most[0], r.most[1]);
         bool larger = !(part[0] < LIMIT) || !(part[1] < LIMIT);
         if (ONES) {
             pinned_sums(sums);
@@ -188,7 +203,7 @@ HR_KERNEL __launch_bounds__(THREADS, BLOCKS)
             }
             larger = (all_bits & 0x40004000u) != 0; // one is 2 or more, or not a number
         }
-        if (__any_sync(0xffffffffu, larger)) {
+        if (__any_sync(0xffffffffu, larger || is_far(r, scale))) {
             if (hides && ONES) {
                 hide(s, now);
             }
@@ -238,7 +253,7 @@ HR_KERNEL __launch_bounds__(THREADS, BLOCKS)
     __syncthreads(); // all are done with the ring
     o += b * a.o_batch + h * a.depth;
     put_rows(o, a.o_row, q0, a.queries, a.depth, qs, out, by[0], by[1]);
-    if (ADD && __any_sync(0xffffffffu, by[0] == 0.0f || by[1] == 0.0f)) {
+    if (NUMBERS && __any_sync(0xffffffffu, by[0] == 0.0f || by[1] == 0.0f)) {
         hr_u32 finite = 0;
         for (int n = lane; n < all && own < count; n += 32) {
             finite |= seen[tile + own * e.rows + n] & FINITE;

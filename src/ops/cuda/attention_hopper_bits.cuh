@@ -2,15 +2,18 @@
 // dropout.
 //
 // Defines, next to those of attention_hopper.cuh: RING, tiles of keys and values in shared memory; LEAD, how many steps ahead they are
-// copied, at most RING - 2; ADD: the mask has numbers (MELEM); WHOLE: its rows are whole pieces of 16 bytes; DROP: there is dropout.
+// copied, at most RING - 2; NUMBERS: the mask has numbers (MELEM); WHOLE: its rows are whole pieces of 16 bytes; KEYED: it is the same
+// for all queries, and its numbers come by a product with ones; DROP: there is dropout; ONES: rows are added up by such a product.
 #ifndef RING
 #define RING 6
 #define LEAD 3
 #endif
-#ifndef ADD
-#define ADD   0
-#define WHOLE 0
+#ifndef NUMBERS
+#define NUMBERS 0
+#define WHOLE   0
+#define KEYED   0
 #endif
+#define ADD (NUMBERS && !KEYED)
 #ifndef DROP
 #define DROP 0
 #endif
@@ -27,6 +30,7 @@ struct bits_shape {
     hr_u32 node, limit; // draws under the limit drop
 };
 
+#define ONE_ONE (is_bf16(ELEM()) ? 0x3f803f80u : 0x3c003c00u)
 #define LIMIT  4096.0f
 #define MARGIN 6.0f
 enum {
@@ -34,7 +38,9 @@ enum {
     HOP = THREADS / ACROSS < TILE ? THREADS / ACROSS : TILE, // rows of a turn
     PIECES = (int)sizeof(MELEM), // of 16 bytes that a thread has of a row of the mask
     EACH = 16 / (int)sizeof(MELEM),
-    ROOM = ADD && WHOLE ? 2 * PIECES * 16 * THREADS : 0
+    ROOM = ADD && WHOLE ? 2 * PIECES * 16 * THREADS : 0,
+    NUMBER_TILES = 4, // of keys' numbers, side by side in rows of 128 bytes
+    NUMBER_BYTES = KEYED ? TILE * 128 : 0
 };
 
 // ---- barriers in memory: a phase is over when all have arrived ----
@@ -73,7 +79,7 @@ struct running {
 
 // Probabilities of scores, and what a thread adds to the sums of its two rows.  FAR: masks may be so large that the rounding of a
 // product is; then the difference comes first.
-template <bool FAR>
+template <int FAR>
 HR_INLINE void soften(const float (&s)[8][4], hr_u32 (&p)[4][4], float (&part)[2], float scale,
                       float low, float high) {
     float add[2][2] = {{0.0f, 0.0f}, {0.0f, 0.0f}};
@@ -95,16 +101,9 @@ HR_INLINE void soften(const float (&s)[8][4], hr_u32 (&p)[4][4], float (&part)[2
     part[0] = add[0][0] + add[0][1];
     part[1] = add[1][0] + add[1][1];
 }
-HR_INLINE bool is_far(float low, float high, float scale) {
-    return ADD && __any_sync(0xffffffffu, fmaxf(fabsf(low), fabsf(high)) * scale > 1024.0f);
-}
-HR_INLINE void soften(const float (&s)[8][4], hr_u32 (&p)[4][4], float (&part)[2], float scale,
-                      float low, float high) {
-    if (is_far(low, high, scale)) {
-        soften<true>(s, p, part, scale, low, high);
-    } else {
-        soften<false>(s, p, part, scale, low, high);
-    }
+// Then they are made by rise alone.
+HR_INLINE bool is_far(const running &r, float scale) {
+    return NUMBERS && fmaxf(fabsf(r.most[0]), fabsf(r.most[1])) * scale > 1024.0f;
 }
 // The maximum moves on: sums and results so far are multiplied, and probabilities made again.
 HR_INLINE void rise(running &r, const float (&s)[8][4], hr_u32 (&p)[4][4], float (&part)[2],
@@ -134,7 +133,7 @@ HR_INLINE void rise(running &r, const float (&s)[8][4], hr_u32 (&p)[4][4], float
             out[x][i / 4][i % 4] *= keep[i / 2 % 2];
         }
     }
-    soften(s, p, part, scale, use[0], use[1]);
+    soften<NUMBERS>(s, p, part, scale, use[0], use[1]);
 }
 
 // ---- sums of rows by a product with ones, and probabilities of what is hidden ----

@@ -125,7 +125,7 @@ HR_KERNEL __launch_bounds__(THREADS, BLOCKS)
         if (__any_sync(0xffffffffu, now != ~0u)) {
             hide(x, now);
         }
-        soften(x, y, part, scale, r.most[0], r.most[1]);
+        soften<0>(x, y, part, scale, r.most[0], r.most[1]);
         if (__any_sync(0xffffffffu, !(part[0] < LIMIT) || !(part[1] < LIMIT))) {
             over();
             pin(out);

@@ -52,24 +52,21 @@ template <typename T, int N> HR_INLINE void look(keys16 &m, const hr_pack<T, N> 
         m.finite |= hidden && y > hr_bits_float(0xff800000u);
     }
 }
-// `count` of the 16 are there; the others are hidden.
-HR_INLINE keys16 look_at(const MELEM *from, hr_i64 count) {
-    enum { EACH = WHOLE ? 16 / (int)sizeof(MELEM) : 1 };
-    keys16 m = {0, false, false};
-    hr_pack<MELEM, EACH> x[16 / EACH];
+// 16 of them in memory, in pieces; what is not there is 0.
+enum { EACH = WHOLE ? 16 / (int)sizeof(MELEM) : 1 };
+struct row16 {
+    hr_pack<MELEM, EACH> at[16 / EACH];
+};
+HR_INLINE void fetch(row16 &x, const MELEM *from, hr_i32 count) {
+    const hr_pack<MELEM, EACH> zeros = {};
 #pragma unroll
-    for (int i = 0; i < 16; i += EACH) {
-        if (i < count) {
-            x[i / EACH] = *(const hr_pack<MELEM, EACH> *)(from + i);
-        }
+    for (int i = 0; i < 16 / EACH; i++) {
+        x.at[i] = i * EACH < count ? *(const hr_pack<MELEM, EACH> *)(from + i * EACH) : zeros;
     }
-#pragma unroll
-    for (int i = 0; i < 16; i += EACH) {
-        if (i < count) {
-            look(m, x[i / EACH], i);
-        }
-    }
-    return m;
+}
+// The first so many of 16.
+HR_INLINE hr_u32 up_to(hr_i32 count) {
+    return count <= 0 ? 0u : count > 15 ? 0xffffu : (1u << count) - 1u;
 }
 // Key n * 2 + i of the first 16 queries has bit n % 4 * 2 of byte n / 4 * 2 + i, and of the others the bit behind it.
 HR_INLINE hr_u32 spread(hr_u32 x) {
@@ -81,38 +78,9 @@ HR_INLINE hr_u32 pairs(hr_u32 x) {
     return (x & 3u) | (x >> 6 & 12u) | (x >> 12 & 48u) | (x >> 18 & 192u);
 }
 
-// Masks (count, rows, keys), rows as many as queries or 1; tiles (count, along, across) of them.  Where all queries see the same there
-// is one tile of queries, of which along or across is 1 then.  A warp has a tile.
-HR_KERNEL __launch_bounds__(THREADS)
-    attention_words(const MELEM *mask, hr_u32 *words, hr_u8 *seen, hr_i64 tiles, hr_i64 along,
-                    hr_i64 across, hr_i64 rows, hr_i64 queries, hr_i64 keys) {
-    const hr_i64 tile = (hr_i64)blockIdx.x * (THREADS / 32) + threadIdx.x / 32;
-    if (tile >= tiles) {
-        return; // the whole warp
-    }
+// A tile's.
+HR_INLINE void put(const keys16 (&m)[2], hr_u32 *words, hr_u8 *seen) {
     const int lane = threadIdx.x % 32;
-    const hr_i64 r0 = tile / across % along * 16, c0 = tile % across * 64;
-    const hr_i64 step = rows == 1 ? 0 : keys;
-    const bool all_shown = mask == nullptr;
-    mask += tile / across / along * rows * keys;
-    keys16 m[2];
-#pragma unroll
-    for (int half = 0; half < 2; half++) {
-        const hr_i64 query = TURNED ? c0 + lane + half * 32 : r0 + lane / 4 + half * 8;
-        const hr_i64 key = TURNED ? r0 : c0 + lane % 4 * 16;
-        // One tile of queries stands for all of them.
-        const bool there = query < queries || (rows == 1 && !CAUSAL);
-        const hr_i64 count = there ? keys - key : 0;
-        if (all_shown) {
-            m[half] = {count <= 0 ? 0u : count > 15 ? 0xffffu : (1u << count) - 1u, false, false};
-        } else {
-            m[half] = look_at(mask + query * step + key, count);
-        }
-        if (CAUSAL) {
-            const hr_i64 left = query - key; // the last of the 16 that it sees
-            m[half].shown &= left < 0 ? 0u : left > 15 ? 0xffffu : (2u << left) - 1u;
-        }
-    }
     hr_u32 own[2] = {m[0].shown, m[1].shown};
     if (TURNED) {
 #pragma unroll
@@ -125,12 +93,93 @@ HR_KERNEL __launch_bounds__(THREADS)
         }
     }
     const hr_u32 word = spread(own[0]) | spread(own[1]) << 1;
-    words[tile * 32 + lane] = word;
+    words[lane] = word;
     const bool any = __any_sync(0xffffffffu, word != 0), all = __all_sync(0xffffffffu, word == ~0u),
                adds = __any_sync(0xffffffffu, m[0].adds || m[1].adds),
                finite = __any_sync(0xffffffffu, m[0].finite || m[1].finite);
     if (lane == 0) {
-        seen[tile] = (hr_u8)((any ? SEEN : 0) | (adds ? ADDS : 0) | (all ? 0 : HIDES) |
+        *seen = (hr_u8)((any ? SEEN : 0) | (adds ? ADDS : 0) | (all ? 0 : HIDES) |
+                        (finite ? FINITE : 0));
+    }
+}
+
+// Masks (count, rows, keys), rows as many as queries or 1; tiles (count, along, across) of them.  Where all queries see the same there
+// is one tile of queries, of which along or across is 1 then.  A warp has a tile.
+HR_KERNEL __launch_bounds__(THREADS)
+    attention_words(const MELEM *mask, hr_u32 *words, hr_u8 *seen, hr_i64 tiles, hr_i64 along,
+                    hr_i64 across, hr_i64 rows, hr_i64 queries, hr_i64 keys) {
+    const hr_u32 tile = blockIdx.x * (THREADS / 32) + threadIdx.x / 32, line = tile / (hr_u32)across;
+    if (tile >= tiles) {
+        return; // the whole warp
+    }
+    const int lane = threadIdx.x % 32;
+    const hr_i64 step = rows == 1 ? 0 : keys;
+    const hr_i32 r0 = (hr_i32)(line % (hr_u32)along) * 16,
+                 c0 = (hr_i32)(tile % (hr_u32)across) * 64;
+    row16 x[2];
+    hr_i32 count[2]; // keys that are there
+    keys16 m[2];
+#pragma unroll
+    for (int half = 0; half < 2; half++) {
+        const hr_i32 query = TURNED ? c0 + lane + half * 32 : r0 + lane / 4 + half * 8;
+        const hr_i32 key = TURNED ? r0 : c0 + lane % 4 * 16;
+        // One tile of queries stands for all of them.
+        const bool there = query < queries || (rows == 1 && !CAUSAL);
+        count[half] = there ? (hr_i32)keys - key : 0;
+        fetch(x[half],
+              mask + ((hr_i64)(line / (hr_u32)along) * rows * keys + query * step + key),
+              mask == nullptr ? 0 : count[half]);
+        if (CAUSAL) { // later keys are not
+            count[half] = count[half] < query - key + 1 ? count[half] : query - key + 1;
+        }
+    }
+#pragma unroll
+    for (int half = 0; half < 2; half++) {
+        m[half] = {0, false, false};
+#pragma unroll
+        for (int k = 0; k < 16 / EACH; k++) {
+            look(m[half], x[half].at[k], k * EACH);
+        }
+        m[half].shown = (mask == nullptr ? 0xffffu : m[half].shown) & up_to(count[half]);
+    }
+    put(m, words + (hr_i64)tile * 32, seen + tile);
+}
+
+// The same of masks of one row for all queries, as numbers: of each key three of bf16 that add up to its number over the scale (minus
+// infinity where it is hidden) and five of 0, keys up to a whole tile.  A warp has a tile of 64 keys; tiles (count, across).
+HR_KERNEL __launch_bounds__(THREADS)
+    attention_key_numbers(const MELEM *mask, uint4 *numbers, hr_u8 *seen, hr_i64 tiles,
+                          hr_i64 across, hr_i64 keys, float over) {
+    const hr_u32 tile = blockIdx.x * (THREADS / 32) + threadIdx.x / 32, right = (hr_u32)across;
+    if (tile >= tiles) {
+        return; // the whole warp
+    }
+    bool any = false, adds = false, hides = false, finite = false;
+#pragma unroll
+    for (int half = 0; half < 2; half++) {
+        const hr_i32 own = threadIdx.x % 32 + half * 32, key = (hr_i32)(tile % right) * 64 + own;
+        const float none = hr_bits_float(0xff800000u),
+                    x = key < keys ? hr_load(mask[(hr_i64)(tile / right) * keys + key]) : none;
+        const bool hidden = sizeof(MELEM) == 1 ? key >= keys || x == 0.0f : x <= HIDDEN;
+        float left = hidden ? none : sizeof(MELEM) == 1 ? 0.0f : x * over;
+        hr_u32 parts[3];
+        any |= !hidden;
+        hides |= hidden;
+        adds |= !hidden && left != 0.0f;
+        finite |= hidden && sizeof(MELEM) > 1 && x > none;
+#pragma unroll
+        for (int i = 0; i < 3; i++) {
+            parts[i] = __float_as_uint(left) >> 16;
+            left = left - left == 0.0f ? left - hr_bits_float(parts[i] << 16) : 0.0f;
+        }
+        numbers[(hr_i64)tile * 64 + own] = {parts[0] | parts[1] << 16, parts[2], 0, 0};
+    }
+    any = __any_sync(0xffffffffu, any);
+    adds = __any_sync(0xffffffffu, adds);
+    hides = __any_sync(0xffffffffu, hides);
+    finite = __any_sync(0xffffffffu, finite);
+    if (threadIdx.x % 32 == 0) {
+        seen[tile] = (hr_u8)((any ? SEEN : 0) | (adds ? ADDS : 0) | (hides ? HIDES : 0) |
                              (finite ? FINITE : 0));
     }
 }
