@@ -60,14 +60,11 @@ HR_KERNEL __launch_bounds__(THREADS, BLOCKS)
 #pragma unroll
     for (int j = 0; j < LEAD; j++) {
         copy(j, j);
+        hr_async_commit();
     }
-    hr_async_commit();
-    hr_async_wait<0>();
+    hr_async_wait<LEAD - 1>(); // queries and the first tile
     shown();
-#pragma unroll
-    for (int j = 0; j < LEAD; j++) {
-        bar_arrive(full + j);
-    }
+    bar_arrive(full);
     __syncthreads();
     hr_u32 own_q[STEPS][4];
 #pragma unroll
@@ -103,11 +100,9 @@ HR_KERNEL __launch_bounds__(THREADS, BLOCKS)
     // What this thread copied in the step before has arrived; products of all are under way meanwhile.  Returns the bits of step j: the
     // next are asked for behind the fence, which would wait for them.
     const auto further = [&](int j) -> hr_u32 {
-        if (j > 0) {
-            hr_async_wait<0>();
-            shown();
-            bar_arrive(full + (ahead == 0 ? RING - 1 : ahead - 1));
-        }
+        hr_async_wait<0>();
+        shown();
+        bar_arrive(full + (ahead == 0 ? RING - 1 : ahead - 1));
         const hr_u32 now = word;
         word = word_of(j + 1);
         if (j + LEAD < steps) {
@@ -158,6 +153,9 @@ HR_KERNEL __launch_bounds__(THREADS, BLOCKS)
         values(y, slot);
     };
     scores(s);
+    hr_async_wait<1>();
+    shown();
+    bar_arrive(full + 1);
     products_wait<0>();
     pinned(s);
     if (steps == 1) {
