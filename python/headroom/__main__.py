@@ -21,7 +21,7 @@ OURS = ("export", "load", "onnx")
 
 def spec(text: str) -> tuple[str, list]:
     """'f32[N,3,224,224]' -> its type and sizes, 'N' for the batch."""
-    m = re.fullmatch(r"(f32|i32|i64)\[\s*N\s*((?:,\s*\d+\s*)*)\]", text)
+    m = re.fullmatch(r"(f32|i32|i64|bool)\[\s*N\s*((?:,\s*\d+\s*)*)\]", text)
     if not m:
         raise argparse.ArgumentTypeError(f"{text!r} is no input: write it as f32[N,3,224,224]; N, the batch, comes first")
     return m.group(1), ["N"] + [int(d) for d in m.group(2).split(",")[1:]]
@@ -64,9 +64,15 @@ def export_torch(model: Any, a: argparse.Namespace) -> int:
         raise UsageError("a PyTorch module needs --input, such as --input 'f32[N,3,224,224]'; once for each input")
     torch.manual_seed(0)
     shapes = [[a.batch if d == "N" else d for d in dims] for _, dims in a.input]
-    whole = [type_ != "f32" for type_, _ in a.input]
+    whole = [type_ in ("i32", "i64") for type_, _ in a.input]
     most = a.vocabulary or 2
-    example = [torch.randint(1, most, s) if w else torch.randn(s) for s, w in zip(shapes, whole)]
+
+    def drawn(type_: str, shape: list) -> Any:
+        if type_ == "bool":  # no row of one kind alone: a mask hides some
+            return torch.arange(torch.Size(shape).numel()).reshape(shape) % 2 == 1
+        return torch.randn(shape) if type_ == "f32" else torch.randint(1, most, shape)
+
+    example = [drawn(type_, shape) for (type_, _), shape in zip(a.input, shapes)]
     e = front.export(model, example, a.loss, name=a.name, dim=a.class_dim, custom_ops=a.custom_ops)
     if not a.vocabulary:  # as many as the tables have rows; 0 is often padding
         rows = [rows_of(e.model.train, name) if w else 0 for (name, _, _), w in zip(e.inputs, whole)]
@@ -78,7 +84,7 @@ def export_keras(model: Any, a: argparse.Namespace) -> int:
     from . import keras as front
 
     shapes = [tuple(dims[1:]) for _, dims in a.input] or None
-    types = ["float32" if t == "f32" else "int32" for t, _ in a.input] or None
+    types = [{"f32": "float32", "bool": "bool"}.get(t, "int32") for t, _ in a.input] or None
     e = front.export(model, loss=a.loss, name=a.name, batch=a.batch, shapes=shapes, types=types)
     return finish(e, lambda: front.check(model, e, a.batch), a)
 
@@ -192,7 +198,7 @@ def parser() -> argparse.ArgumentParser:
     e.add_argument("model", help="MODULE:FUNCTION that returns the model, a .keras file or an .onnx file")
     e.add_argument("-o", "--output", required=True, metavar="my.hr")
     e.add_argument("--input", type=spec, action="append", default=[], metavar="f32[N,3,224,224]",
-                   help="type and shape of an input; N is the batch")
+                   help="type (f32, i32, i64, bool) and shape of an input; N is the batch")
     e.add_argument("--loss", default="cross_entropy", help="cross_entropy, mean_squared_error, binary_cross_entropy, or own: "
                    "the model returns its loss")
     e.add_argument("--class-dim", type=int, help="the dimension of the output that holds the classes")

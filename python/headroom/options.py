@@ -265,6 +265,7 @@ def torch_example(data: Optional[Data]) -> Any:
     made = []
     for a in found:
         a = a if len(a) > 1 else np.concatenate([a, a])
-        kind = "float32" if a.dtype.kind == "f" or a.dtype.name == "uint8" else "int64"
+        masks = a.dtype.kind == "b" and a.ndim > 1
+        kind = "bool" if masks else "float32" if a.dtype.kind == "f" or a.dtype.name == "uint8" else "int64"
         made.append(torch.from_numpy(np.array(a[:2], kind)))
     return tuple(made)

@@ -11,6 +11,7 @@ try:
 except ImportError as missing:
     raise unittest.SkipTest(str(missing)) from None
 
+import headroom as hr
 import headroom.torch as front
 from headroom.check import Compared
 from headroom.graph import Refused
@@ -240,6 +241,34 @@ class Sizes(Same):
                 return self.fc(y.flatten(1))
 
         self.same(Placed(), lambda n: (torch.randn(n, 3, 4),))
+
+
+class Hidden(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.attend, self.fc = nn.MultiheadAttention(8, 2, batch_first=True), nn.Linear(8, 5)
+
+    def forward(self, x, mask):
+        y, _ = self.attend(x, x, x, key_padding_mask=mask, need_weights=False)
+        return self.fc(y.masked_fill(mask.unsqueeze(-1), 0.0).sum(1) / (~mask).sum(1, keepdim=True))
+
+
+class Masks(Same):
+    def test_a_mask_of_truths_is_an_input_and_comes_from_data(self) -> None:
+        def inputs(n: int) -> tuple:
+            return torch.randn(n, 6, 8), torch.arange(6)[None] >= (torch.arange(n) % 5 + 1)[:, None]
+
+        self.same(Hidden(), inputs)
+        module, (x, mask), y = Hidden(), inputs(8), torch.arange(8) % 5
+        with torch.no_grad():
+            want = F.cross_entropy(module(x, mask), y).item()
+        history = hr.fit(module, hr.data(x, mask, y, shuffle=False), batch=8, steps=1, budget="16GiB", verbose=False,
+                         loss=nn.CrossEntropyLoss(), optimizer=torch.optim.SGD(module.parameters(), lr=0.1))
+        self.assertAlmostEqual(history.losses[0], want, places=5)
+
+    def test_ops_of_complex_numbers_promise_no_way_out(self) -> None:
+        with self.assertRaisesRegex(Refused, "complex numbers"):
+            front.export(Own(lambda x: torch.fft.irfft(torch.fft.rfft(x), n=8)), (torch.randn(4, 8),))
 
 
 class Cache:

@@ -5,6 +5,7 @@ import contextlib
 import inspect
 import io
 import linecache
+import re
 from pathlib import Path
 from typing import Any, Iterator, Optional, Sequence
 from unittest import mock
@@ -63,6 +64,8 @@ def program(module: torch.nn.Module, example: Sequence[Any], training: bool) -> 
         first = next((line for line in text.splitlines() if line.strip()), type(e).__name__).strip()
         if "data-dependent" in first:
             first = "Python code that looks at the value of a tensor (if, while, int(), .item())"
+        elif re.fullmatch(r"aten\.[\w.]+", first):
+            first = f"{first} has a result that depends on data in a way that cannot be traced"
         elif "specialized it to be a constant" in text:
             first = "the module's code works for one size of the batch alone: it compares that size, or makes a number of it (len(), int())"
         raise Refused(f"torch.export: {first}", place_of(text) or raised_at(e)) from e

@@ -388,7 +388,9 @@ class Walk:
         """An op without a counterpart, as PyTorch composes it of those that have one."""
         found = decomposed(node, node.target)
         if found is None:
-            raise Refused(f"the op {name} has no counterpart{self.way_out}")
+            val = node.meta.get("val")
+            complex_ = isinstance(val, torch.Tensor) and val.is_complex()
+            raise Refused(f"the op {name} has no counterpart" + ("; nor have complex numbers" if complex_ else self.way_out))
         module, inputs = found
         for hole, given in zip([n for n in module.graph.nodes if n.op == "placeholder"], inputs):
             self.cells[hole] = self.cells[given]
@@ -441,7 +443,7 @@ class Walk:
 
 def declared(dtype: torch.dtype) -> str:
     """Our type for an input of the framework: ids are i32."""
-    name = TYPES.get(type_name(dtype))
+    name = "f32" if dtype == torch.bool else TYPES.get(type_name(dtype))  # true is 1
     if name is None:
         raise Refused(f"an input of type {type_name(dtype)}")
     return "i32" if name == "i64" else name
