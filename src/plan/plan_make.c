@@ -19,8 +19,10 @@
 #include "plan/search_int.h"
 #include "plan/seed.h"
 
-enum { ROUNDS = 8, KEPT = 4 };
+enum { ROUNDS = 8, KEPT = HRI_PLAN_KEPT };
 enum { SHORT_LOOK = 60, LONG_LOOK = 250 }; /* of the packer */
+enum { JOINS = 2 };                        /* tries to bring neighbours together */
+static const double NEAR = 0.001;          /* so little is no reason to place another one */
 enum {
     WHOLE_EFFORT = 1000000
 }; /* with less, two schedules are kept and placed without long looks */
@@ -148,6 +150,13 @@ static hr_status try_start(maker *m, uint32_t start, uint64_t effort) {
     } else if (status == HR_OK) {
         status = hri_search_fit(&m->s, limit, effort);
     }
+    /* The last bytes may still go away where the rest was found without that. */
+    const uint8_t no_copies = m->s.no_copies;
+    if (status == HR_E_NO_PLAN && no_copies && !m->o.no_offload && start < START_ABOVE) {
+        m->s.no_copies = 0;
+        status = hri_search_fit(&m->s, limit, effort);
+    }
+    m->s.no_copies = no_copies;
     if (status == HR_OK && !m->o.any) {
         status = hri_search_improve(&m->s, m->limit, effort / 4);
     }
@@ -261,8 +270,8 @@ static hr_status unplanned(maker *m, uint64_t *out) {
 }
 
 /* The same plan with its updates next to one another, where that takes hardly more memory.  What is too much for the
- * placement is tried again with less of it. */
-static hr_status gather(maker *m, uint64_t look, hri_plan **plan) {
+ * placement is tried again with less of it.  `joined`: the limit that neighbours went together within. */
+static hr_status gather(maker *m, uint64_t joined, uint64_t look, hri_plan **plan) {
     const uint64_t arena = (*plan)->arena_bytes;
     const uint64_t budget = m->o.budget_bytes ? m->o.budget_bytes : UINT64_MAX;
     const uint64_t most = arena + arena / 1024 < budget ? arena + arena / 1024 : budget;
@@ -289,34 +298,40 @@ static hr_status gather(maker *m, uint64_t look, hri_plan **plan) {
         }
         limit -= over;
         status = hri_schedule_run(&m->s);
-        m->s.limit = m->limit;
+        m->s.limit = joined;
         status = status == HR_OK ? hri_schedule_join(&m->s, &moved) : status;
     }
     return status;
 }
 
-/* Places the schedule as it is, with neighbours that go together where the budget bears it. */
+/* Places the schedule as it is, with neighbours that go together where the budget bears it: all of them, or those that leave
+ * room for what the first try was over by, or none. */
 static hr_status place_now(maker *m, uint64_t look, hri_plan **out) {
     const uint64_t budget = m->o.budget_bytes;
-    hri_plan *plan = NULL;
-    uint32_t moved = 0;
-    hr_status status = HR_OK;
-    if (!m->o.any) {
-        m->s.limit = m->limit;
-        status = hri_schedule_join(&m->s, &moved);
-    }
-    status = status == HR_OK ? hri_place(&m->s, &m->o, look, &plan) : status;
-    if (status == HR_OK && moved && budget && plan->arena_bytes > budget) {
-        hri_plan_destroy(plan);
-        plan = NULL;
-        status = hri_schedule_run(&m->s);
+    uint64_t less = 0;
+    for (int try = 0;; try++) {
+        hri_plan *plan = NULL;
+        uint32_t moved = 0;
+        const uint64_t joined = try < JOINS && less < m->limit ? m->limit - less : 0;
+        hr_status status = HR_OK;
+        if (!m->o.any) {
+            m->s.limit = joined;
+            status = hri_schedule_join(&m->s, &moved);
+            m->s.limit = m->limit;
+        }
         status = status == HR_OK ? hri_place(&m->s, &m->o, look, &plan) : status;
+        const int fits = status == HR_OK && (!budget || plan->arena_bytes <= budget);
+        if (status != HR_OK || fits || !moved) {
+            *out = plan;
+            return fits && !m->o.any ? gather(m, joined, look, out) : status;
+        }
+        less += plan->arena_bytes - budget;
+        hri_plan_destroy(plan);
+        status = hri_schedule_run(&m->s);
+        if (status != HR_OK) {
+            return status;
+        }
     }
-    if (status == HR_OK && !m->o.any && (!budget || plan->arena_bytes <= budget)) {
-        status = gather(m, look, &plan);
-    }
-    *out = plan;
-    return status;
 }
 
 /* The limit had to sink, and the placement leaves room after all: keeps more while that can be placed. */
@@ -355,35 +370,74 @@ static hr_status spend_rest(maker *m, uint32_t at, hri_plan **plan) {
     return HR_OK;
 }
 
-/* The fastest schedule kept that can be placed; *over: by how much the best of them failed.  A short look first: what is
- * far from lying inside the budget then will not be brought there by a longer one. */
-static hr_status place_one(maker *m, hri_plan **out, uint32_t *at, uint64_t *over) {
+/* Keeps the faster of the two plans in *best. */
+static int take_faster(hri_plan **best, hri_plan *plan) {
+    const int faster = plan && (!*best || plan->time_ns < (*best)->time_ns);
+    hri_plan_destroy(faster ? *best : plan);
+    *best = faster ? plan : *best;
+    return faster;
+}
+
+/* Is there no need to look at the schedule `at` and those after it?  With short memory there is none for two plans. */
+static int is_good(const maker *m, const hri_plan *plan, uint32_t at) {
+    return m->o.short_memory || plan->time_ns <= m->kept[at].time * (1 + NEAR);
+}
+
+/* Places one of the schedules kept.  A short look first: what is far from lying inside the budget then will not be brought there
+ * by a longer one.  *out is NULL when none was found, and *over lower where it was closer than that. */
+static hr_status place_kept(maker *m, uint32_t at, hri_plan **out, uint64_t *over) {
     const uint64_t budget = m->o.budget_bytes;
     const int looks = effort_of(m) >= WHOLE_EFFORT && !m->o.any ? 2 : 1;
-    *over = UINT64_MAX;
-    for (*at = 0; *at < m->found; ++*at) {
-        hr_status status = go_to(m, *at);
-        for (int long_look = 0; long_look < looks && status == HR_OK; long_look++) {
-            hri_plan *plan = NULL;
-            status =
-                hri_schedule_run(&m->s); /* without what the look before had brought together */
-            status =
-                status == HR_OK ? place_now(m, long_look ? LONG_LOOK : SHORT_LOOK, &plan) : status;
-            if (status != HR_OK || budget == 0 || plan->arena_bytes <= budget) {
-                *out = plan;
-                return status;
-            }
-            const uint64_t more = plan->arena_bytes - budget;
-            *over = more < *over ? more : *over;
+    hr_status status = go_to(m, at);
+    *out = NULL;
+    for (int long_look = 0; long_look < looks && status == HR_OK; long_look++) {
+        hri_plan *plan = NULL;
+        status = hri_schedule_run(&m->s); /* without what the look before had brought together */
+        status = status == HR_OK ? place_now(m, long_look ? LONG_LOOK : SHORT_LOOK, &plan) : status;
+        if (status != HR_OK) {
             hri_plan_destroy(plan);
-            if (more > budget / 16) {
+            break;
+        }
+        if (budget == 0 || plan->arena_bytes <= budget) {
+            (void)take_faster(out, plan);
+            if (budget == 0 || is_good(m, *out, at)) {
                 break;
             }
+            continue;
         }
-        if (status != HR_OK) {
-            return status;
+        const uint64_t more = plan->arena_bytes - budget;
+        *over = more < *over ? more : *over;
+        hri_plan_destroy(plan);
+        if (more > budget / 16) {
+            break;
         }
     }
+    if (status != HR_OK) {
+        hri_plan_destroy(*out);
+        *out = NULL;
+    }
+    return status;
+}
+
+/* The fastest of the schedules kept that can be placed; *over: by how much the best of them failed.  One whose neighbours could not
+ * go together may be slower than the next. */
+static hr_status place_one(maker *m, hri_plan **out, uint32_t *at, uint64_t *over) {
+    hri_plan *best = NULL;
+    *at = 0;
+    *over = UINT64_MAX;
+    for (uint32_t i = 0; i < m->found; i++) {
+        hri_plan *plan = NULL;
+        if (best && is_good(m, best, i)) {
+            break;
+        }
+        const hr_status status = place_kept(m, i, &plan, over);
+        if (status != HR_OK) {
+            hri_plan_destroy(best);
+            return status;
+        }
+        *at = take_faster(&best, plan) ? i : *at;
+    }
+    *out = best;
     return HR_OK;
 }
 
@@ -551,49 +605,6 @@ static hr_status make(maker *m, hri_plan **out, int *impossible, hri_prose *why)
     return status;
 }
 
-/* Steps that a plan may have where memory is short: more than plans have that anybody would run. */
-static uint64_t short_entries(const hri_problem *p) {
-    uint64_t waits = 0;
-    for (uint32_t n = 0; n < p->op_count; n++) {
-        waits += p->ops[n].net;
-    }
-    return ((uint64_t)p->op_count + waits) * 2 + 512;
-}
-
-uint64_t hri_plan_make_bytes(const hri_problem *p, uint64_t *plan_bytes) {
-    const uint64_t ops = p->op_count, values = p->value_count, entries = short_entries(p);
-    uint64_t operands = 0, outs = 0, works = 0, given = 0, gaps = values;
-    for (uint32_t n = 0; n < p->op_count; n++) {
-        operands += (uint64_t)(p->ops[n].in_count + p->ops[n].out_count) * (p->ops[n].net ? 2 : 1);
-        outs += p->ops[n].out_count;
-        works += p->ops[n].variants[0].workspace_bytes > 0 || p->ops[n].variant_count > 1;
-    }
-    for (uint32_t v = 0; v < p->value_count; v++) {
-        given += p->values[v].role != HRI_ROLE_MADE;
-        gaps += p->values[v].use_count;
-    }
-    /* What is computed again has operands as the others have. */
-    const uint64_t all = ops ? ops : 1;
-    const uint64_t touches = operands * entries / all, made = outs * entries / all;
-    const uint64_t instances = given + made, packed = made + works * entries / all + 16;
-    const int copies = p->memory_count > 0 || hri_problem_has_net(p);
-    const uint64_t plan = entries * sizeof(hri_plan_step) + touches * sizeof(uint32_t) +
-                          2 * entries * sizeof(uint32_t) +
-                          (packed + given) * sizeof(hri_plan_buffer);
-    const uint64_t schedule = entries * (sizeof(hri_entry) + 8 + (copies ? 40 : 0)) +
-                              touches * sizeof(hri_touch) + instances * (sizeof(hri_instance) + 8) +
-                              gaps * 9 + values * 24 + ops * 17;
-    const uint64_t search =
-        entries * 20 + instances * 4 + gaps * (2 + sizeof(hri_move)) + values * 4 + ops * 10;
-    const uint64_t keeps = (KEPT + 2) * (ops * 5 + gaps); /* an order and a memo with them */
-    const uint64_t place = 2 * plan + 4 * (instances + entries) + 12 * values +
-                           packed * (sizeof(hri_pack_buffer) + 8) + hri_pack_bytes(packed);
-    if (plan_bytes) {
-        *plan_bytes = plan;
-    }
-    return schedule + schedule / 2 + keeps + (search > place ? search : place);
-}
-
 /* What each memory has, and of the first one no more than the options grant. */
 static void limit_memories(maker *m) {
     const uint64_t granted = m->o.other_budget_bytes;
@@ -620,7 +631,7 @@ hr_status hri_plan_make_once(const hri_problem *p, const hri_plan_options *optio
     m.s.no_copies = m.o.no_offload;
     m.s.overlap = (uint8_t)(!m.o.no_overlap && hri_problem_has_net(p));
     if (m.o.short_memory) {
-        m.s.most_entries = short_entries(p);
+        m.s.most_entries = hri_plan_short_entries(p);
     }
     m.s.no_drops = m.o.no_recompute;
     limit_memories(&m);

@@ -8,4 +8,8 @@
 HR_MUST_CHECK hr_status hri_plan_make_once(const hri_problem *p, const hri_plan_options *options,
                                            hri_plan **out, int *impossible, hri_prose *why);
 
+enum { HRI_PLAN_KEPT = 4 }; /* schedules that a search ends with, the fastest */
+/* Steps that a plan may have where memory is short. */
+uint64_t hri_plan_short_entries(const hri_problem *p);
+
 #endif

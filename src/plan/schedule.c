@@ -448,7 +448,7 @@ static hr_status begin(hri_schedule *s) {
     const hri_problem *p = s->p;
     void *instances = s->instances;
     s->entry_count = s->touch_count = s->instance_count = s->again_count = 0;
-    s->time_ns = s->again_ns = s->copy_ns[0] = s->copy_ns[1] = 0;
+    s->time_ns = s->again_ns = s->apart_ns = s->copy_ns[0] = s->copy_ns[1] = 0;
     s->copy_count = s->net_count = 0;
     s->copied_bytes = 0;
     memset(s->away_bytes, 0, sizeof s->away_bytes);
@@ -524,6 +524,10 @@ hr_status hri_schedule_run(hri_schedule *s) {
     if (status == HR_OK && s->net_count && s->peak_bytes > s->limit && most <= s->limit) {
         s->at_once = 1; /* what was in place is no more: rather wait than not fit */
         status = run_once(s, &most);
+    }
+    if (status == HR_OK && !s->net_count) {
+        s->apart_ns = hri_schedule_apart(s);
+        s->time_ns += s->apart_ns;
     }
     s->work += s->entry_count + 64;
     return status;

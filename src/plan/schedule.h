@@ -91,6 +91,7 @@ typedef struct hri_schedule {
     uint64_t peak_bytes; /* persistent ones not counted */
     uint32_t peak_entry;
     double time_ns, again_ns;
+    double apart_ns; /* of time_ns: lost by ops that would go together and cannot */
     uint32_t again_count;
     uint32_t copy_count;                           /* OUT entries */
     uint32_t net_count;                            /* NET entries */

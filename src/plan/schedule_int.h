@@ -36,6 +36,8 @@ HR_MUST_CHECK hr_status hri_schedule_measure(hri_schedule *s);
 HR_MUST_CHECK hr_status hri_schedule_time_copies(hri_schedule *s);
 /* Of that, the keys of exchanges and of the waits for them; x->clock has the compute time before each entry. */
 HR_MUST_CHECK hr_status hri_schedule_place_nets(hri_schedule *s);
+/* After a run: what is lost because ops that go together are apart, and the limit does not let them come together. */
+double hri_schedule_apart(const hri_schedule *s);
 /* Room for the keys of all entries: twice the entry that an entry goes before, odd for those that stay. */
 HR_MUST_CHECK hr_status hri_schedule_size_keys(hri_schedule *s);
 /* Puts the entries in the order of their keys; pairs and lives follow. */

@@ -67,6 +67,39 @@ static int may_wait(const hri_schedule *s, uint32_t e, uint32_t f, uint64_t held
     return 1;
 }
 
+/* The entry of op `maker` before entry f, with nothing but what is made again between; HRI_PROBLEM_NONE: there is none. */
+static uint32_t find_maker(const hri_schedule *s, uint32_t f, uint32_t maker) {
+    for (uint32_t e = f; e-- > 0 && s->entries[e].kind == HRI_STEP_RUN;) {
+        if (s->entries[e].op == maker) {
+            return e;
+        }
+        if (!s->entries[e].again) {
+            break;
+        }
+    }
+    return HRI_PROBLEM_NONE;
+}
+
+double hri_schedule_apart(const hri_schedule *s) {
+    double lost = 0;
+    for (uint32_t f = 1; f < s->entry_count; f++) {
+        const hri_entry *x = &s->entries[f];
+        if (x->kind != HRI_STEP_RUN || x->again || !(s->p->ops[x->op].joins > 0)) {
+            continue;
+        }
+        const uint32_t maker = hri_problem_joined(s->p, x->op);
+        if (maker == HRI_PROBLEM_NONE || x[-1].op == maker || is_taken(s, f)) {
+            continue; /* of one that is taken the other's time says it */
+        }
+        const uint32_t e = find_maker(s, f, maker);
+        if (e == HRI_PROBLEM_NONE || find_reader(s, e) != f ||
+            !may_wait(s, e, f, held_bytes(s, e))) {
+            lost += hri_schedule_joined_ns(s, x->op);
+        }
+    }
+    return lost;
+}
+
 hr_status hri_schedule_join(hri_schedule *s, uint32_t *moved) {
     struct hri_schedule_scratch *x = s->scratch;
     *moved = 0;
@@ -113,7 +146,7 @@ static double time_there(const hri_schedule *s, uint32_t e) {
 }
 
 double hri_schedule_joined_time(const hri_schedule *s) {
-    double time = s->time_ns;
+    double time = s->time_ns - s->apart_ns;
     for (uint32_t e = 0; e < s->entry_count; e++) {
         const hri_entry *x = &s->entries[e];
         const double more = x->kind == HRI_STEP_RUN
