@@ -32,9 +32,9 @@ typedef struct hri_model_input {
     int64_t row;              /* of labels, in each of which */
     int64_t row_from, row_to; /* those from here to there are read; row 0: all are */
     int64_t classes;          /* 0: labels are not classes */
-    int64_t vocab;    /* the same of the first of its inputs that picks from one */
-    uint32_t weights; /* how many parameters and running statistics it has */
-    uint64_t parameters; /* numbers in all parameters */
+    int64_t vocab;            /* the same of the first of its inputs that picks from one */
+    uint32_t weights;         /* how many parameters and running statistics it has */
+    uint64_t parameters;      /* numbers in all parameters */
 } hri_model_input;
 
 /* Tokens whose labels are the next ones: both are numbers of the same classes. */
