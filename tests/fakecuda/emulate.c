@@ -6,7 +6,8 @@
  * with traps) and end the launch likewise.
  *
  * What real hardware would do at the same time is done in one fixed order here, or in the reverse one: a result that
- * differs between the two is a race.  Left out: timing, caches, the limit of registers. */
+ * differs between the two is a race.  A warp goes on until it waits for others, so that it is as far ahead of them as it
+ * may be.  Left out: timing, caches, the limit of registers. */
 #include "emulate.h"
 
 #include <signal.h>
@@ -24,7 +25,13 @@ enum {
     MOST_COPIES = 256
 };
 
-typedef enum state { NEW, READY, AT_BARRIER, AT_WARP, DONE } state;
+typedef enum state { NEW, READY, AT_BARRIER, AT_WARP, AT_PHASE, DONE } state;
+
+/* An mbarrier: what is left of a phase, and how many it takes. */
+typedef struct phases {
+    uint32_t left : 15, parity : 1, count : 16;
+    uint32_t mark; /* that it was made */
+} phases;
 
 /* The values of a warp operation, kept until every lane of it has gone on. */
 typedef struct record {
@@ -49,6 +56,8 @@ typedef struct fiber {
     int predicate;
     unsigned votes; /* result of barrier_count */
     record *result;
+    const phases *bar; /* it waits for a phase of it, of `parity` */
+    unsigned parity;
     _Alignas(16) unsigned char value[VALUE_BYTES];
     async_copy copies[MOST_COPIES];
     unsigned copy_count, group;
@@ -242,6 +251,45 @@ static void emulated_barrier(void) {
     (void)emulated_barrier_count(0);
 }
 
+enum { MARK = 0x6d626172 };
+
+static phases *phases_at(void *bar) {
+    phases *p = bar;
+    if ((uintptr_t)bar % 8 || p->mark != MARK) {
+        stop(CUDA_ERROR_ILLEGAL_ADDRESS, "a barrier in memory that nobody made");
+    }
+    return p;
+}
+
+static void emulated_phase_init(void *bar, unsigned count) {
+    *(phases *)bar = (phases){.left = count & 0x7fffu, .count = count & 0xffffu, .mark = MARK};
+}
+
+static void emulated_phase_arrive(void *bar) {
+    phases *p = phases_at(bar);
+    if (--p->left > 0) {
+        return;
+    }
+    p->left = p->count & 0x7fffu;
+    p->parity ^= 1;
+    for (unsigned i = 0; i < thread_count; i++) {
+        fiber *f = &fibers[i];
+        f->state = f->state == AT_PHASE && f->bar == p && f->parity != p->parity ? READY : f->state;
+    }
+}
+
+/* The phase under way has the parity that the barrier says; what it waits for is the one before. */
+static void emulated_phase_wait(void *bar, unsigned parity) {
+    const phases *p = phases_at(bar);
+    fiber *self = running;
+    if (p->parity == parity) {
+        self->bar = p;
+        self->parity = parity;
+        self->state = AT_PHASE;
+        to_scheduler();
+    }
+}
+
 /* ---- cp.async ---- */
 
 static void emulated_async_copy(void *to, const void *from, unsigned bytes, unsigned source_bytes) {
@@ -383,8 +431,8 @@ static void watch_faults(void) {
 /* ---- blocks ---- */
 
 static void report_deadlock(void) {
-    static const char *const places[] = {"", "", "a barrier of the block",
-                                         "an operation of its warp", ""};
+    static const char *const places[] = {
+        "", "", "a barrier of the block", "an operation of its warp", "a barrier in memory", ""};
     fprintf(stderr, "fakecuda: kernel %s, block (%u, %u, %u): nobody can go on;", kernel_now->name,
             now.block.x, now.block.y, now.block.z);
     unsigned shown = 0;
@@ -402,6 +450,22 @@ static void report_deadlock(void) {
     failure = CUDA_ERROR_LAUNCH_FAILED;
 }
 
+/* All of its threads that can, one after the other; 0: there was none. */
+static int run_warp(unsigned first, int reverse) {
+    const unsigned lanes = thread_count - first < 32 ? thread_count - first : 32;
+    int moved = 0;
+    for (unsigned i = 0; i < lanes && failure == CUDA_SUCCESS; i++) {
+        fiber *f = &fibers[first + (reverse ? lanes - 1 - i : i)];
+        if (f->state == NEW || f->state == READY) {
+            moved = 1;
+            if (!go_on(f)) {
+                failure = CUDA_ERROR_OUT_OF_MEMORY;
+            }
+        }
+    }
+    return moved && failure == CUDA_SUCCESS;
+}
+
 static void run_block(int reverse) {
     alive = thread_count;
     waiting = 0;
@@ -416,13 +480,10 @@ static void run_block(int reverse) {
     }
     while (alive && failure == CUDA_SUCCESS) {
         int moved = 0;
-        for (unsigned i = 0; i < thread_count && failure == CUDA_SUCCESS; i++) {
-            fiber *f = &fibers[reverse ? thread_count - 1 - i : i];
-            if (f->state == NEW || f->state == READY) {
+        for (unsigned i = 0; i < thread_count; i += 32) {
+            const unsigned warp = reverse ? (thread_count - 1) / 32 - i / 32 : i / 32;
+            while (run_warp(warp * 32, reverse)) {
                 moved = 1;
-                if (!go_on(f)) {
-                    failure = CUDA_ERROR_OUT_OF_MEMORY;
-                }
             }
         }
         if (!moved && failure == CUDA_SUCCESS) {
@@ -477,6 +538,9 @@ CUresult fake_emulate(const fake_kernel *kernel) {
                           .async_copy = emulated_async_copy,
                           .async_commit = emulated_async_commit,
                           .async_wait = emulated_async_wait,
+                          .phase_init = emulated_phase_init,
+                          .phase_arrive = emulated_phase_arrive,
+                          .phase_wait = emulated_phase_wait,
                           .fail = emulated_fail};
     in_kernel = 1;
     const uint64_t blocks = (uint64_t)kernel->grid.x * kernel->grid.y * kernel->grid.z;

@@ -3,7 +3,7 @@
 #ifndef FAKECUDA_EMULATOR_H
 #define FAKECUDA_EMULATOR_H
 
-#define FAKE_EMULATOR_ABI 1
+#define FAKE_EMULATOR_ABI 2
 
 typedef struct fake_uint3 {
     unsigned x, y, z;
@@ -26,6 +26,10 @@ typedef struct fake_emulator {
     void (*async_copy)(void *to, const void *from, unsigned bytes, unsigned source_bytes);
     void (*async_commit)(void);
     void (*async_wait)(unsigned groups_left);
+    /* mbarrier, in 8 bytes of shared memory: a phase is over when so many have arrived; waits until the phase of that parity is. */
+    void (*phase_init)(void *bar, unsigned count);
+    void (*phase_arrive)(void *bar);
+    void (*phase_wait)(void *bar, unsigned parity);
     /* Ends the launch with an error. */
     void (*fail)(const char *why);
 } fake_emulator;

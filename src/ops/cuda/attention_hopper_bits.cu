@@ -137,9 +137,6 @@ HR_KERNEL __launch_bounds__(THREADS, BLOCKS)
     const auto step = [&](int j, bool first) {
         const int next = slot == RING - 1 ? 0 : slot + 1;
         bar_wait(full + slot, phase);
-#ifdef HRI_EMULATED
-        __syncthreads();
-#endif
         products_begin();
 #pragma unroll
         for (int i = 0; i < 4; i++) {
@@ -166,6 +163,9 @@ HR_KERNEL __launch_bounds__(THREADS, BLOCKS)
         word = word_of(j + 1);
         if (j + LEAD < steps) {
             bar_wait(empty + ahead, free);
+            if (KEYED && j + LEAD == NUMBER_TILES) {
+                __syncthreads(); // the first numbers make room before the ring is full: all have read them
+            }
         }
         copy(j + LEAD, ahead);
         hr_async_commit();
@@ -236,6 +236,7 @@ HR_KERNEL __launch_bounds__(THREADS, BLOCKS)
     pinned_sums(sums);
     hr_async_wait<0>();
     float by[2];
+    bool blind[2]; // a query that sees nothing
 #pragma unroll
     for (int half = 0; half < 2; half++) {
         float l = ONES ? sums[2 * half] : r.sum[half];
@@ -243,17 +244,17 @@ HR_KERNEL __launch_bounds__(THREADS, BLOCKS)
             l += __shfl_xor_sync(0xffffffffu, l, 1);
             l += __shfl_xor_sync(0xffffffffu, l, 2);
         }
-        const bool blind = l == 0.0f; // a query that sees nothing
-        by[half] = blind ? 0.0f : (DROP ? e.keep : 1.0f) / l;
+        blind[half] = l == 0.0f;
+        by[half] = blind[half] ? 0.0f : (DROP ? e.keep : 1.0f) / l;
         const hr_i64 row = q0 + threadIdx.x / 32 * 16 + lane / 4 + half * 8;
         if (lane % 4 == 0 && row < a.queries) {
-            lse[head * a.queries + row] = blind ? -none() : r.most[half] * a.scale + logf(l);
+            lse[head * a.queries + row] = blind[half] ? -none() : r.most[half] * a.scale + logf(l);
         }
     }
     __syncthreads(); // all are done with the ring
     o += b * a.o_batch + h * a.depth;
     put_rows(o, a.o_row, q0, a.queries, a.depth, qs, out, by[0], by[1]);
-    if (NUMBERS && __any_sync(0xffffffffu, by[0] == 0.0f || by[1] == 0.0f)) {
+    if (NUMBERS && __any_sync(0xffffffffu, blind[0] || blind[1])) {
         hr_u32 finite = 0;
         for (int n = lane; n < all && own < count; n += 32) {
             finite |= seen[tile + own * e.rows + n] & FINITE;
@@ -261,7 +262,7 @@ HR_KERNEL __launch_bounds__(THREADS, BLOCKS)
         if (__any_sync(0xffffffffu, finite != 0)) {
 #pragma unroll
             for (int half = 0; half < 2; half++) {
-                for (hr_u32 left = __ballot_sync(0xffffffffu, by[half] == 0.0f) & 0x11111111u; left;
+                for (hr_u32 left = __ballot_sync(0xffffffffu, blind[half]) & 0x11111111u; left;
                      left &= left - 1) {
                     const hr_i64 i = q0 + own * 16 + half * 8 + (__ffs((int)left) - 1) / 4;
                     if (i < a.queries) {

@@ -46,7 +46,9 @@ enum {
 // ---- barriers in memory: a phase is over when all have arrived ----
 
 HR_INLINE void bar_init(hr_u64 *bar, hr_u32 count) {
-#ifndef HRI_EMULATED
+#ifdef HRI_EMULATED
+    fake_now->phase_init(bar, count);
+#else
     asm volatile(
         "mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"((hr_u32)__cvta_generic_to_shared(bar)),
         "r"(count)
@@ -54,14 +56,18 @@ HR_INLINE void bar_init(hr_u64 *bar, hr_u32 count) {
 #endif
 }
 HR_INLINE void bar_arrive(hr_u64 *bar) {
-#ifndef HRI_EMULATED
+#ifdef HRI_EMULATED
+    fake_now->phase_arrive(bar);
+#else
     asm volatile(
         "mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"((hr_u32)__cvta_generic_to_shared(bar))
         : "memory");
 #endif
 }
 HR_INLINE void bar_wait(hr_u64 *bar, hr_u32 phase) {
-#ifndef HRI_EMULATED
+#ifdef HRI_EMULATED
+    fake_now->phase_wait(bar, phase);
+#else
     asm volatile("{\n.reg .pred p;\nAGAIN:\n"
                  "mbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1;\n"
                  "@p bra DONE;\nbra AGAIN;\nDONE:\n}" ::"r"((hr_u32)__cvta_generic_to_shared(bar)),

@@ -81,9 +81,6 @@ HR_KERNEL __launch_bounds__(THREADS, BLOCKS)
     clear(out);
     const auto scores = [&](float(&x)[8][4]) {
         bar_wait(full + slot, phase);
-#ifdef HRI_EMULATED
-        __syncthreads();
-#endif
         products_begin();
 #pragma unroll
         for (int i = 0; i < STEPS; i++) {
