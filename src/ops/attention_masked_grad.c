@@ -77,6 +77,30 @@ static const hri_case attention_masked_grad_cases[] = {
      "f16[2,200,1,96] f16[2,200,1,96] f16[2,200,1,96] f16[2,200,1,96] f16[2,200,1,96] f32[2,1,200] "
      "u8[1,1,200,200]",
      "causal", .ids = 3},
+    {"one query and one key of numbers",
+     "bf16[1,1,1,8] bf16[1,1,1,8] bf16[1,1,1,8] bf16[1,1,1,8] bf16[1,1,1,8] f32[1,1,1] "
+     "bf16[1,1,1,1]",
+     .flags = HRI_CASE_AS_IS},
+    {"one query, bytes of keys",
+     "f16[2,1,2,24] f16[2,1,2,24] f16[2,77,2,24] f16[2,77,2,24] f16[2,1,2,24] f32[2,2,1] "
+     "u8[2,1,1,77]",
+     .flags = HRI_CASE_AS_IS, .ids = 2},
+    {"one key of bytes, deep",
+     "f16[1,129,1,72] f16[1,129,1,72] f16[1,1,1,72] f16[1,1,1,72] f16[1,129,1,72] f32[1,1,129] "
+     "u8[1,1,129,1]",
+     .flags = HRI_CASE_AS_IS, .ids = 2},
+    {"many tiles of odd rows",
+     "f16[1,129,1,56] f16[1,129,1,56] f16[1,323,1,56] f16[1,323,1,56] f16[1,129,1,56] f32[1,1,129] "
+     "f16[1,1,129,323]",
+     .flags = HRI_CASE_HIDES | HRI_CASE_AS_IS},
+    {"odd rows of f32, deep, grouped, causal",
+     "bf16[1,195,2,88] bf16[1,195,2,88] bf16[1,195,1,88] bf16[1,195,1,88] bf16[1,195,2,88] "
+     "f32[1,2,195] f32[1,2,195,195]",
+     "causal", .flags = HRI_CASE_HIDES | HRI_CASE_AS_IS},
+    {"numbers of keys, causal",
+     "bf16[2,130,1,40] bf16[2,130,1,40] bf16[2,130,1,40] bf16[2,130,1,40] bf16[2,130,1,40] "
+     "f32[2,1,130] bf16[2,1,1,130]",
+     "causal", .flags = HRI_CASE_HIDES | HRI_CASE_AS_IS},
     {"mask of another width",
      "f32[2,7,3,5] f32[2,7,3,5] f32[2,9,3,5] f32[2,9,3,5] f32[2,7,3,5] f32[2,3,7] f32[2,3,7,7]",
      .flags = HRI_CASE_BAD},

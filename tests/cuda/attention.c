@@ -1,9 +1,12 @@
-/* What is mended behind a library's attention with a mask, whose own results cannot be had without it: the kernel alone. */
+/* Parts of attention with a mask: what is mended behind a library, whose own results cannot be had without it, keys that are shown, words
+ * of bits, gradients of keys that end inside a tile. */
 #include "desk.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "ref.h"
 
 HRI_CU(attention_blind);
 HRI_CU(attention_keys);
@@ -235,4 +238,76 @@ TEST(attention, words_say_what_a_mask_does) {
     for (int i = 0; i < 4; i++) {
         check_words(i / 2, i % 2);
     }
+}
+
+/* ---- keys that end inside a tile ---- */
+
+static tensor same(desk *d, const hr_meta *m, double x) {
+    const int64_t count = hr_shape_count(&m->shape);
+    tensor t = desk_tensor(d, m->type, count);
+    void *host = calloc((size_t)count, hr_type_bytes(m->type));
+    CHECK(host != NULL);
+    for (int64_t i = 0; i < count; i++) {
+        ref_store(m->type, host, i, x);
+    }
+    CHECK_OK(hr_copy(d->queue, t.block.addr, host_addr(host), hr_meta_bytes(m)));
+    CHECK_OK(hr_queue_sync(d->queue));
+    free(host);
+    return t;
+}
+
+/* All weights are alike, and low; do, k and v are 1, o is 8.  What lies behind the last key would weigh much more. */
+static void check_behind(int depth, int keys) {
+    static const double fill[] = {1, 0, 1, 1, 8, 0, -20};
+    char text[256];
+    desk d;
+    hr_meta in[HRI_IN_MAX], out[HRI_OUT_MAX];
+    hri_attr attr;
+    tensor from[7], to[3], room;
+    hr_addr in_at[7], out_at[3];
+    const hr_op *op = hri_op_find("attention_masked_grad");
+    snprintf(text, sizeof text,
+             "f16[1,3,1,%d] f16[1,3,1,%d] f16[1,%d,1,%d] f16[1,%d,1,%d] f16[1,3,1,%d] f32[1,1,3] "
+             "f16[1,1,3,%d]",
+             depth, depth, keys, depth, keys, depth, depth, keys);
+    CHECK_EQ(ref_parse(text, in), 7);
+    CHECK_OK(hri_attr_parse(op, "scale=1", &attr, NULL));
+    CHECK_OK(op->infer(&(hri_infer){.attr = &attr, .in_count = 7, .in = in, .out = out}));
+    const hri_sig sig = {
+        .op = op, .attr = &attr, .in_count = 7, .out_count = 3, .in = in, .out = out};
+    desk_open(&d, (hri_gpu_options){.no_cudnn = 1, .no_cublaslt = 1});
+    for (int i = 0; i < 7; i++) {
+        from[i] = same(&d, &in[i], i == 5 ? -20.0 + log(keys) : fill[i]);
+        in_at[i] = from[i].block.addr;
+    }
+    for (int i = 0; i < 3; i++) {
+        to[i] = desk_tensor(&d, HR_TYPE_F16, hr_shape_count(&out[i].shape));
+        out_at[i] = to[i].block.addr;
+    }
+    hri_gpu_call c = {.gpu = d.gpu,
+                      .kernel = hri_kernel_for(&hri_kernels_cuda, &sig),
+                      .sig = &sig,
+                      .in = in_at,
+                      .out = out_at};
+    c.workspace_bytes = hri_kernel_launch_workspace(c.kernel, &sig, d.gpu, 0);
+    room = desk_tensor(&d, HR_TYPE_U8, (int64_t)c.workspace_bytes);
+    c.workspace = room.block.addr;
+    desk_check(&d, hri_op_launch(&c), "attention_masked_grad");
+    desk_sync(&d);
+    double *dq = desk_read(&d, &to[0]);
+    for (int i = 0; i < 3 * depth; i++) {
+        CHECK(fabs(dq[i] + 7.0 * depth) < 0.02 * 7.0 * depth); /* depth - 8 depth, once in all */
+    }
+    free(dq);
+    for (int i = 0; i < 10; i++) {
+        desk_free(&d, i < 7 ? &from[i] : &to[i - 7]);
+    }
+    desk_free(&d, &room);
+    desk_close(&d);
+}
+
+TEST_TIMEOUT(attention, nothing_behind_the_last_key_weighs_anything_backward, 300) {
+    check_behind(8, 65);
+    check_behind(8, 72);
+    check_behind(72, 131);
 }

@@ -108,6 +108,12 @@ HR_KERNEL __launch_bounds__(THREADS, BLOCKS)
             const float p = weight(s[i / 4][i % 4], scale, shift[half]);
             s[i / 4][i % 4] = edge && key > ahead + half * 8 ? 0.0f : p;
         }
+        if (MASK != 4 && (hr_i64)(j + 1) * TILE > a.keys) { // what is behind the last key might weigh anything
+#pragma unroll
+            for (int i = 0; i < 32; i++) {
+                s[i / 4][i % 4] = (hr_i64)j * TILE + column_of(i) < a.keys ? s[i / 4][i % 4] : 0.0f;
+            }
+        }
         products_wait<0>();
         pinned(dp);
 #pragma unroll
@@ -262,6 +268,12 @@ HR_KERNEL __launch_bounds__(THREADS, BLOCKS > 2 ? 2 : BLOCKS)
             const float p1 = weight(s[i / 4][i % 4 + 1], scale, by.y * HR_LOG2E);
             s[i / 4][i % 4] = edge && key > query ? 0.0f : p0;
             s[i / 4][i % 4 + 1] = edge && key > query + 1 ? 0.0f : p1;
+        }
+        if (MASK != 4 && k0 + OWN > a.keys) { // what is behind the last key might weigh anything
+#pragma unroll
+            for (int i = 0; i < 32; i++) {
+                s[i / 4][i % 4] = k0 + row + i / 2 % 2 * 8 < a.keys ? s[i / 4][i % 4] : 0.0f;
+            }
         }
         pack(f, s);
     };
