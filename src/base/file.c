@@ -170,15 +170,44 @@ static void writer_free(hri_writer *w) {
     *w = (hri_writer){.fd = -1};
 }
 
-hr_status hri_writer_open(hri_writer *w, const char *path, hri_prose *why) {
+/* A device or a pipe is written where it is: a file in its place would be another thing under its name.  Nobody is waited
+ * for, so a pipe that nobody reads is refused. */
+static hr_status open_in_place(hri_writer *w, const char *path, hri_prose *why) {
     hri_writer made = {.fd = -1, .path = hri_strdup(path)};
-    const size_t size = strlen(path) + 12;
+    if (!made.path) {
+        return no_memory(why, path);
+    }
+    made.fd = open_file(path, O_WRONLY | O_NONBLOCK | O_NOCTTY);
+    if (made.fd < 0 || !wait_from_now_on(made.fd)) {
+        const int error = errno;
+        hri_writer_abandon(&made);
+        return error == ENXIO ? hri_prose_set(why, HR_E_IO, "%s: nobody reads from it", path)
+                              : refused(why, path, "open", error);
+    }
+    *w = made;
+    return HR_OK;
+}
+
+hr_status hri_writer_open(hri_writer *w, const char *path, hri_prose *why) {
+    struct stat old, link;
+    const bool there = stat(path, &old) == 0;
+    if (there && !S_ISREG(old.st_mode) && !S_ISDIR(old.st_mode)) {
+        return open_in_place(w, path, why);
+    }
+    /* Behind a link the file that it leads to is replaced, and the link stays. */
+    char *target = NULL;
+    if (there && lstat(path, &link) == 0 && S_ISLNK(link.st_mode)) {
+        target = realpath(path, NULL);
+    }
+    hri_writer made = {.fd = -1, .path = hri_strdup(target ? target : path)};
+    free(target);
+    const size_t size = made.path ? strlen(made.path) + 12 : 0;
     made.temporary = made.path ? hri_malloc(size) : NULL;
     if (!made.temporary) {
         writer_free(&made);
         return no_memory(why, path);
     }
-    snprintf(made.temporary, size, "%s.XXXXXX.tmp", path);
+    snprintf(made.temporary, size, "%s.XXXXXX.tmp", made.path);
     if (HRI_FAULT(OPEN)) {
         errno = EIO;
     } else {
@@ -191,8 +220,7 @@ hr_status hri_writer_open(hri_writer *w, const char *path, hri_prose *why) {
     }
     /* mkostemps makes private files; ours get the ordinary mode, or that of the file they replace.
      * There is no way to read the umask without changing it for all threads but this file. */
-    struct stat old;
-    if (stat(path, &old) == 0) {
+    if (there) {
         (void)!fchmod(made.fd, old.st_mode & 07777);
     } else {
         char *status_text = NULL;
@@ -269,7 +297,7 @@ static int sync_and_rename(hri_writer *w) {
         errno = EIO;
         return -1;
     }
-    if (fsync(w->fd) != 0 && errno != EINVAL) {
+    if (fsync(w->fd) != 0 && errno != EINVAL && errno != EROFS) { /* of what cannot be synced */
         return -1;
     }
     const int fd = w->fd;
@@ -277,7 +305,7 @@ static int sync_and_rename(hri_writer *w) {
     if (close(fd) != 0) {
         return -1;
     }
-    return rename(w->temporary, w->path);
+    return w->temporary ? rename(w->temporary, w->path) : 0;
 }
 
 hr_status hri_writer_commit(hri_writer *w, hri_prose *why) {
@@ -286,7 +314,9 @@ hr_status hri_writer_commit(hri_writer *w, hri_prose *why) {
         hri_writer_abandon(w);
         return status;
     }
-    sync_folder(w->path);
+    if (w->temporary) {
+        sync_folder(w->path);
+    }
     writer_free(w);
     return HR_OK;
 }

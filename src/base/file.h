@@ -34,7 +34,8 @@ void hri_file_behind(int fd, uint64_t from, uint64_t to);
 
 /* The same in pieces, for files that do not lie in memory:
  *   open, write ..., then commit (temporary file synced, renamed, folder synced) or abandon.
- * After a failure only abandon is left.  commit closes in any case: on failure the old file stands. */
+ * After a failure only abandon is left.  commit closes in any case: on failure the old file stands.  A link stays: the file
+ * behind it is replaced.  A device, or a pipe that somebody reads, is written as it is, without a temporary file. */
 typedef struct hri_writer {
     int fd; /* -1: closed */
     char *path, *temporary;

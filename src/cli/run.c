@@ -222,7 +222,7 @@ static int run(hri_cli *cli, const void *options, int count, const char *const *
     hri_link link = {.client = {.fd = -1}};
     hri_prose why = {0}, unfit = {0};
     uint64_t wait_ms = 0;
-    bool alone = false; /* without a GPU */
+    bool no_gpu = false, alone = false; /* without a GPU */
     if (hri_cli_output_check(cli, "--record", o->record, HRI_OUTPUT_FILE) != HRI_EXIT_YES) {
         return HRI_EXIT_USAGE;
     }
@@ -236,7 +236,8 @@ static int run(hri_cli *cli, const void *options, int count, const char *const *
     }
     if (status == HR_OK) {
         status = hri_link_open(&link, &why);
-        alone = ram_only && status == HR_E_UNSUPPORTED;
+        no_gpu = status == HR_E_UNSUPPORTED;
+        alone = ram_only && no_gpu;
         status = alone ? HR_OK : status;
     }
     if (status == HR_OK && !alone && program != HR_OK) {
@@ -253,6 +254,10 @@ static int run(hri_cli *cli, const void *options, int count, const char *const *
     }
     if (status != HR_OK) {
         hri_say_error(cli, "%s", *why.text ? why.text : hr_status_text(status));
+        if (no_gpu) {
+            hri_say_hint(cli, "headroom run --ram SIZE -- %s, which limits host memory alone",
+                         arguments[0]);
+        }
         hri_link_close(&link);
         return status == HR_E_IO || status == HR_E_NOMEM_HOST ? HRI_EXIT_FAULT : HRI_EXIT_USAGE;
     }

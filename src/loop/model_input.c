@@ -52,6 +52,18 @@ static int leaves_out(const hr_graph *g) {
     return found;
 }
 
+/* Rows of the table that an input of tokens picks from; 0: it picks from none. */
+static int64_t table_of(const hr_graph *g, hr_value tokens) {
+    for (uint32_t i = 0; i < g->node_count; i++) {
+        const hri_node_record *n = &g->nodes[i];
+        if (!strcmp(n->sig.op->name, "gather") && n->in[1] == tokens &&
+            n->sig.in[0].shape.rank == 2) {
+            return n->sig.in[0].shape.dim[0];
+        }
+    }
+    return 0;
+}
+
 static hr_status take_input(const hr_graph *g, hr_value v, hr_value label, hri_model_input *out,
                             hri_prose *why) {
     const hri_value *value = &g->values[v];
@@ -70,10 +82,12 @@ static hr_status take_input(const hr_graph *g, hr_value v, hr_value label, hri_m
         snprintf(out->label_name, sizeof out->label_name, "%s", value->name);
     } else if (!out->name[0]) {
         out->sample = one_sample(&value->meta);
+        out->table = table_of(g, v);
         snprintf(out->name, sizeof out->name, "%s", value->name);
     } else if (out->other_count < HRI_OTHER_INPUTS) {
         hri_other_input *x = &out->others[out->other_count++];
         x->sample = one_sample(&value->meta);
+        x->table = table_of(g, v);
         snprintf(x->name, sizeof x->name, "%s", value->name);
     } else {
         return hri_prose_set(why, HR_E_UNSUPPORTED, "it has more than %d inputs",
@@ -85,18 +99,6 @@ static hr_status take_input(const hr_graph *g, hr_value v, hr_value label, hri_m
 int hri_model_input_is_sequence(const hri_model_input *want) {
     return want->sample.type == HR_TYPE_I32 && want->label.type == HR_TYPE_I32 && !want->shifts &&
            hr_shape_same(&want->sample.shape, &want->label.shape);
-}
-
-/* Rows of the table that an input of tokens picks from; 0: it picks from none. */
-static int64_t table_of(const hr_graph *g, hr_value tokens) {
-    for (uint32_t i = 0; i < g->node_count; i++) {
-        const hri_node_record *n = &g->nodes[i];
-        if (!strcmp(n->sig.op->name, "gather") && n->in[1] == tokens &&
-            n->sig.in[0].shape.rank == 2) {
-            return n->sig.in[0].shape.dim[0];
-        }
-    }
-    return 0;
 }
 
 static hr_status read_inputs(const hr_graph *g, hri_model_input *out, hri_prose *why) {

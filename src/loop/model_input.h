@@ -13,6 +13,7 @@ enum { HRI_OTHER_INPUTS = 14 };
 typedef struct hri_other_input {
     char name[HR_FIELD_NAME_SIZE];
     hr_meta sample;
+    int64_t table; /* rows of the table that it picks from; 0: it picks from none */
 } hri_other_input;
 
 /* What the model wants of one sample, and its label: the input of that name, or else the numbers of classes that its loss
@@ -21,6 +22,7 @@ typedef struct hri_model_input {
     char name[HR_FIELD_NAME_SIZE];       /* "image", "tokens" */
     char label_name[HR_FIELD_NAME_SIZE]; /* "label"; "": it has none */
     hr_meta sample, label;               /* without the batch */
+    int64_t table; /* rows of the table that its first input picks from; 0: it picks from none */
     hri_other_input others[HRI_OTHER_INPUTS];
     uint32_t other_count;
     int counts; /* 1: the loss is a mean over what has no negative label, or none that is NaN */
@@ -30,9 +32,9 @@ typedef struct hri_model_input {
     int64_t row;              /* of labels, in each of which */
     int64_t row_from, row_to; /* those from here to there are read; row 0: all are */
     int64_t classes;          /* 0: labels are not classes */
-    int64_t vocab;    /* rows of the table that its first input picks from; 0: it picks from none */
-    uint32_t weights; /* how many parameters and running statistics it has */
-    uint64_t parameters; /* numbers in all parameters */
+    int64_t vocab;            /* the same of the first of its inputs that picks from one */
+    uint32_t weights;         /* how many parameters and running statistics it has */
+    uint64_t parameters;      /* numbers in all parameters */
 } hri_model_input;
 
 /* Tokens whose labels are the next ones: both are numbers of the same classes. */

@@ -19,6 +19,7 @@ typedef struct hri_seat {
     int leaves_out;    /* of labels that are numbers of no classes: negative ones do not count */
     int64_t row, from, to; /* of labels: of each row those from here to there; row 0: all */
     int numbers;      /* 1: targets of a loss over numbers: as they are, and NaN does not count */
+    int64_t table;    /* of whole numbers: rows that they pick from; 0: any number will do */
     const char *data; /* what the user calls the data */
 } hri_seat;
 

@@ -187,7 +187,8 @@ static hr_status put_others(const hri_supply *s, const hri_planned_run *run, uin
     hr_status status = HR_OK;
     for (uint32_t i = 0; i < s->want.other_count && status == HR_OK; i++) {
         const hri_other_input *x = &s->want.others[i];
-        const hri_seat to = hri_seat_of(s->data, run, x->name, &x->sample, index);
+        hri_seat to = hri_seat_of(s->data, run, x->name, &x->sample, index);
+        to.table = x->table;
         const hr_field *f = e ? hr_element_find(e, x->name) : NULL;
         if (to.value == HR_NONE) {
             continue; /* this graph does without it */
@@ -204,7 +205,8 @@ static hr_status put_sample(hri_supply *s, const hri_planned_run *run, uint32_t 
     const hr_field *renamed = hr_element_find(e, s->want.name);
     const hr_field *input = renamed ? renamed : hr_element_find(e, s->input);
     const hr_field *label = s->label[0] ? hr_element_find(e, s->label) : NULL;
-    const hri_seat to = hri_seat_of(s->data, run, s->want.name, &s->want.sample, index);
+    hri_seat to = hri_seat_of(s->data, run, s->want.name, &s->want.sample, index);
+    to.table = s->want.table;
     hri_seat beside = label_seat(s, run, index);
     hri_seat_counts(&beside, &s->want, counted);
     if (!input || (s->label[0] && !label && !s->no_labels)) {

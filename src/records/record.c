@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <headroom/bytes.h>
 
 #include "base/alloc.h"
@@ -67,11 +68,14 @@ static hr_status open_picture(hri_record *r, const char *path, const hri_record_
                               hri_prose *why) {
     char title[256];
     hri_writer probe;
-    const hr_status status = hri_writer_open(&probe, path, why);
-    if (status != HR_OK) {
-        return status;
+    struct stat is;
+    if (stat(path, &is) != 0 || S_ISREG(is.st_mode)) { /* who reads a pipe would see it end */
+        const hr_status status = hri_writer_open(&probe, path, why);
+        if (status != HR_OK) {
+            return status;
+        }
+        hri_writer_abandon(&probe);
     }
-    hri_writer_abandon(&probe);
     snprintf(title, sizeof title, "%.160s, batch %llu", start->model ? start->model : "training",
              (unsigned long long)start->batch);
     r->picture = hri_calloc(1, sizeof *r->picture);

@@ -81,6 +81,7 @@ TEST(commands, misuse_is_a_sentence_and_2) {
     misuse("$HEADROOM run --wait soon -- true", "is not a duration");
     misuse("FAKECUDA_DEVICES=0 $HEADROOM run -- true", "no NVIDIA GPU was found");
     misuse("LD_LIBRARY_PATH= $HEADROOM run -- true", "no NVIDIA GPU was found");
+    misuse("FAKECUDA_DEVICES=0 $HEADROOM run -- true", "headroom run --ram SIZE -- true");
     misuse("HEADROOM_RUN_LIBRARY=/none $HEADROOM run -- true", "/none cannot be read");
     misuse("printf '\\177ELF\\002\\001\\001' >s; head -c 60 /dev/zero >>s; printf '\\076\\000' | "
            "dd of=s bs=1 seek=18 conv=notrunc 2>/dev/null; chmod +x s; $HEADROOM run -- ./s",

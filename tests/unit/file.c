@@ -2,6 +2,7 @@
 #include "test.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -154,6 +155,44 @@ TEST(file, an_abandoned_writer_leaves_the_old_file) {
 }
 
 /* Pieces go to the disk while the next are written: of every length, none is lost between two. */
+TEST(file, a_link_stays_and_the_file_behind_it_is_replaced) {
+    char file[128], link[128];
+    struct stat is;
+    snprintf(file, sizeof file, "%s", in_folder("file"));
+    snprintf(link, sizeof link, "%s", in_folder("link"));
+    CHECK_OK(hri_file_write(file, "old", 3, NULL));
+    CHECK_EQ(symlink("file", link), 0);
+    CHECK_OK(hri_file_write(link, "new", 3, NULL));
+    CHECK_EQ(lstat(link, &is), 0);
+    CHECK(S_ISLNK(is.st_mode));
+    check_holds(file, "new");
+    CHECK_EQ(count_files(), 2);
+    remove_folder();
+}
+
+TEST(file, a_pipe_is_written_as_it_is_and_one_that_nobody_reads_is_refused) {
+    char path[128], got[8] = "";
+    struct stat is;
+    hri_prose why = {""};
+    snprintf(path, sizeof path, "%s", in_folder("pipe"));
+    CHECK_EQ(mkfifo(path, 0600), 0);
+    CHECK_EQ(hri_file_write(path, "new", 3, &why), HR_E_IO);
+    CHECK(strstr(why.text, "nobody reads from it"));
+    const int end = open(path, O_RDONLY | O_NONBLOCK);
+    CHECK(end >= 0);
+    CHECK_OK(hri_file_write(path, "new", 3, &why));
+    CHECK_EQ(read(end, got, sizeof got), 3);
+    CHECK_STR(got, "new");
+    close(end);
+    CHECK_EQ(lstat(path, &is), 0);
+    CHECK(S_ISFIFO(is.st_mode));
+    CHECK_EQ(count_files(), 1);
+    CHECK_OK(hri_file_write("/dev/null", "new", 3, &why));
+    CHECK_EQ(lstat("/dev/null", &is), 0);
+    CHECK(S_ISCHR(is.st_mode));
+    remove_folder();
+}
+
 TEST(file, a_writer_of_many_pieces_loses_none) {
     enum { most = 3 * HRI_BEHIND_BYTES + 4099, step = 700001 };
     unsigned char *made = hri_malloc(most), *got = NULL;

@@ -244,6 +244,33 @@ TEST(supply, a_tagger_may_have_fewer_classes_than_words) {
     rig_close(&r);
 }
 
+TEST(supply, words_that_the_table_has_no_rows_for_are_refused) {
+    const char *const tagger = "net: input(3, vocab=30) | embedding(4, 20) | dense(5)";
+    int32_t words[3 * BATCH] = {19, 0, 5, 7};
+    const int32_t tags[3 * BATCH] = {0};
+    static const int32_t wrong[] = {20, -1};
+    const char *folder = test_folder();
+    char data[512];
+    rig r;
+    hri_prose why = {""};
+    uint32_t fed = 0;
+    write_tags(folder, "words.npy", words);
+    write_tags(folder, "tags.npy", tags);
+    snprintf(data, sizeof data, "npy(%s/words.npy,%s/tags.npy,names=tokens,label)", folder, folder);
+    rig_open_as(&r, tagger, data, 1);
+    CHECK_OK(feed(&r, 0, BATCH, 0, &fed, &why));
+    rig_close(&r);
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        words[4] = wrong[i];
+        write_tags(folder, "words.npy", words);
+        rig_open_as(&r, tagger, data, 1);
+        CHECK_STATUS(feed(&r, 0, BATCH, 0, &fed, &why), HR_E_INVALID);
+        CHECK(strstr(why.text, "number 1 of a sample, is out of range: the model's table has 20 "
+                               "rows (0-19)"));
+        rig_close(&r);
+    }
+}
+
 TEST(supply, labels_that_are_no_classes_all_count) {
     static const char form[] = "%1 = input \"x\" f32[N,3]\n%2 = input \"label\" i32[N,3]\n"
                                "%3 = param \"w\" f32[3] constant 1 0\n%4 = mul(%1 %3) @\"\"\n%5 = "
