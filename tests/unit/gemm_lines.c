@@ -3,6 +3,7 @@
 #define HRI_GEMM_WIDE
 #include "ops/common/gemm_wide.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -83,6 +84,52 @@ TEST(gemm_lines, a_matrix_that_is_turned) {
     g.m = 39; /* the last line would be read beyond its end */
     CHECK(check(&g) == 0);
     free(a);
+}
+
+/* One tile of `m` by `n`, from panels, from rows and from lines that have the rows side by side: the same bits, and nothing
+ * beside it is written. */
+static void check_tile(int64_t m, int64_t n, int64_t k, int first) {
+    enum { BESIDE = 3 };
+    const int64_t up = (m + HRI_GEMM_MR - 1) / HRI_GEMM_MR * HRI_GEMM_MR, ldc = n + BESIDE;
+    float *a = numbers(up * k), *turned = numbers(up * k), *panels = numbers(up * k);
+    float *b = numbers((n + 3) / 4 * 4 * k + HRI_GEMM_NR), *c[3];
+    const float *rows[HRI_GEMM_MC];
+    hri_gemm_lines lines;
+    for (int64_t i = 0; i < up * k; i++) { /* what is behind the last row is not a number */
+        turned[i % k * up + i / k] = a[i] = i / k < m ? a[i] : NAN;
+    }
+    for (int i = 0; i < 3; i++) {
+        c[i] = numbers((m + 1) * ldc);
+    }
+    const hri_gemm g = {.a = a, .lda = k};
+    hri_pack_a(&g, 0, 0, m, 0, k, panels);
+    hri_gemm_lines_rows(a, k, m, k, rows, &lines);
+    hri_wide_multiply(m, n, k, panels, b, c[0], ldc, first);
+    hri_wide_multiply_lines(m, n, k, &lines, b, c[1], ldc, first);
+    hri_wide_multiply_turned(m, n, k, turned, up, b, c[2], ldc, first);
+    for (int64_t i = 0; i < (m + 1) * ldc; i++) {
+        const int inside = i / ldc < m && i % ldc < n;
+        CHECK(inside ? isfinite(c[0][i]) : c[0][i] == number(i));
+        CHECK(memcmp(&c[0][i], &c[1][i], sizeof(float)) == 0);
+        CHECK(memcmp(&c[0][i], &c[2][i], sizeof(float)) == 0);
+    }
+    free(a);
+    free(turned);
+    free(panels);
+    free(b);
+    for (int i = 0; i < 3; i++) {
+        free(c[i]);
+    }
+}
+
+TEST(gemm_lines, tiles_of_any_size) {
+    static const int64_t m[] = {1, 7, 8, 9, 23, HRI_GEMM_MC}, n[] = {1, 15, 16, 17, 31, 33, 52, 63},
+                         k[] = {1, 5, 64};
+    for (size_t i = 0; i < 6 * 8 * 3; i++) {
+        for (int first = 0; first < 2; first++) {
+            check_tile(m[i / 24], n[i / 3 % 8], k[i % 3], first);
+        }
+    }
 }
 
 /* A convolution of a small image: its patches as rows and turned. */
