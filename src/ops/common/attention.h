@@ -129,6 +129,16 @@ typedef struct hri_attention_masks {
 
 hri_attention_masks hri_attention_masks_of(const hri_attention *a, hr_addr mask);
 
+/* What a kernel backward has of a mask: numbers and flags, or words and what they show. */
+typedef struct hri_attention_look {
+    hr_addr mask, flags;
+    hri_attention_masks extra;
+} hri_attention_look;
+
+/* rowsum(o do), (B, H, T) f32, written at `at`; for 2-byte types. */
+hr_status hri_attention_delta_make(const hri_attention *a, const hri_gpu_call *c, hr_addr o,
+                                   hr_addr dout, hr_addr at);
+
 /* How the kernels of a Hopper get a mask. */
 enum {
     HRI_ATTENTION_NO_MASK,

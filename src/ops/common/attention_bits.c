@@ -15,7 +15,6 @@ HRI_CU(attention_hopper_bits_deep);
 
 enum {
     THREADS = 256,
-    ALIGN = 256,
     OWN = 128,
     ROWS = 16,
     KEYS = 64,
@@ -75,7 +74,7 @@ static uint64_t words_bytes(const tiles *t) {
 
 uint64_t hri_attention_words_bytes(const hri_attention *a, int causal, int turned) {
     const tiles t = tiles_of(a, causal, turned);
-    return words_bytes(&t) + (uint64_t)hri_gpu_up(t.all, ALIGN) * ALIGN;
+    return words_bytes(&t) + hri_gpu_whole((uint64_t)t.all);
 }
 
 hr_status hri_attention_words_make(const hri_attention *a, const hri_gpu_call *c, hr_addr mask,
@@ -151,7 +150,7 @@ static int fits(const hri_attention *a, hri_gpu *gpu) {
 uint64_t hri_attention_bits_workspace(const hri_attention *a, hri_gpu *gpu) {
     const tiles t = tiles_of(a, 0, 0);
     return !fits(a, gpu) ? 0
-           : keyed(a)    ? (uint64_t)t.all * KEY_BYTES + (uint64_t)hri_gpu_up(t.all, ALIGN) * ALIGN
+           : keyed(a)    ? (uint64_t)t.all * KEY_BYTES + hri_gpu_whole((uint64_t)t.all)
                          : hri_attention_words_bytes(a, a->causal != 0, 0);
 }
 

@@ -65,11 +65,9 @@ typedef struct cut {
     const hri_gpu_source *source;
     int64_t query_rows, grad_rows;                     /* of a block, forward and backward */
     uint32_t forward_bytes, queries_bytes, keys_bytes; /* shared memory */
-    int64_t delta_rows;                                /* of a block */
     uint32_t threads;
-    int hopper;
-    const hri_gpu_source *delta_source;
-    char defines[160], delta_defines[32];
+    int hopper, plain;
+    char defines[160];
     hri_attention_shape shape;
     hri_attention_masks extra;
 } cut;
@@ -83,13 +81,6 @@ static int on_tensor_cores(const hri_attention *a) {
            a->depth > 0 && a->depth <= DEPTH_MOST;
 }
 
-/* A block of attention_delta has eight threads a row. */
-static void delta_of_eights(cut *c, const hri_attention *a) {
-    c->delta_source = &hri_cu_attention_delta;
-    c->delta_rows = THREADS / 8;
-    snprintf(c->delta_defines, sizeof c->delta_defines, "-DELEM=%s", hri_gpu_type(a->type));
-}
-
 static void cut_tensor(cut *c, const hri_attention *a, int backward) {
     const int dp = (int)hri_gpu_up(a->depth, 16) * 16, pitch = dp + 8;
     /* Two tiles of rows a warp where registers allow it: every fragment from shared memory is used twice. */
@@ -98,7 +89,6 @@ static void cut_tensor(cut *c, const hri_attention *a, int backward) {
     c->source = backward ? &hri_cu_attention_grad : &hri_cu_attention;
     c->query_rows = bq;
     c->grad_rows = bm;
-    delta_of_eights(c, a);
     c->threads = THREADS;
     c->forward_bytes = (uint32_t)((bq + 4 * bk) * pitch * 2);
     c->queries_bytes = (uint32_t)((2 * bm + 4 * bg) * pitch * 2);
@@ -115,8 +105,7 @@ static void cut_plain(cut *c, const hri_attention *a, int backward) {
     const int64_t held = a->depth > 0 ? hri_gpu_up(a->depth, lanes) : 1;
     c->source = &hri_cu_attention_plain;
     c->query_rows = c->grad_rows = rows;
-    c->delta_rows = THREADS / 32;
-    c->delta_source = NULL;
+    c->plain = 1;
     c->threads = THREADS;
     c->forward_bytes = 3 * tile + scores;
     c->queries_bytes = 4 * tile + scores;
@@ -165,7 +154,6 @@ static hr_status cut_hopper(cut *c, const hri_attention *a, int back, hr_addr ma
     if (bytes > shared) {
         return HR_E_UNSUPPORTED;
     }
-    delta_of_eights(c, a);
     c->hopper = 1;
     c->source = back ? &hri_cu_attention_hopper_grad : &hri_cu_attention_hopper;
     c->threads = (uint32_t)(128 * groups);
@@ -389,15 +377,9 @@ static hr_status look_at_mask(const hri_attention *a, const hri_gpu_call *c, int
     return mask ? hri_attention_flags_make(a, c, mask, *out, 0, 0) : HR_OK;
 }
 
-/* What a kernel of the backward pass has of a mask. */
-typedef struct look {
-    hr_addr mask, flags;
-    hri_attention_masks extra;
-} look;
-
 /* Of a mask of bytes: words for the gradients of queries (0) and of keys (1). */
 static hr_status look_at_bits(const hri_attention *a, const hri_gpu_call *c, hr_addr mask,
-                              look out[2]) {
+                              hri_attention_look out[2]) {
     hr_addr at = (c->workspace + delta_bytes(a, 1) + WORDS_ALIGN - 1) / WORDS_ALIGN * WORDS_ALIGN;
     hr_status status = HR_OK;
     for (int turned = 0; turned < 2 && status == HR_OK; turned++) {
@@ -442,6 +424,17 @@ static hr_status forward(const hri_attention *a, const hri_gpu_call *c,
         HRI_GPU_ARGS(&q, &key, &v, &o, &lse, &k.shape, &mask, &flags, &control, &k.extra));
 }
 
+hr_status hri_attention_delta_make(const hri_attention *a, const hri_gpu_call *c, hr_addr o,
+                                   hr_addr dout, hr_addr at) {
+    hri_attention_shape shape = hri_attention_shape_of(a);
+    int64_t rows = a->batch * a->heads * a->queries;
+    char defines[32];
+    snprintf(defines, sizeof defines, "-DELEM=%s", hri_gpu_type(a->type));
+    const hri_gpu_grid grid = {.x = (uint32_t)hri_gpu_up(rows, THREADS / 8), .threads = THREADS};
+    return hri_gpu_launch(c->gpu, &hri_cu_attention_delta, defines, "attention_delta", &grid,
+                          HRI_GPU_ARGS(&o, &dout, &at, &rows, &shape));
+}
+
 static hr_status backward(const hri_attention *a, const hri_gpu_call *c,
                           const hri_gpu_attention_at *at, hr_addr mask) {
     cut k;
@@ -454,14 +447,14 @@ static hr_status backward(const hri_attention *a, const hri_gpu_call *c,
     if (status == HR_OK && !of_bits(a)) {
         status = look_at_mask(a, c, 1, mask, &flags);
     }
-    look l[2] = {{mask, flags, k.extra}, {mask, flags, k.extra}};
+    hri_attention_look l[2] = {{mask, flags, k.extra}, {mask, flags, k.extra}};
     if (status == HR_OK && of_bits(a)) {
         status = look_at_bits(a, c, mask, l);
     }
     if (status != HR_OK) {
         return status;
     }
-    const hri_gpu_grid deltas = {.x = (uint32_t)hri_gpu_up(rows, k.delta_rows), .threads = THREADS};
+    const hri_gpu_grid deltas = {.x = (uint32_t)hri_gpu_up(rows, THREADS / 32), .threads = THREADS};
     const hri_gpu_grid queries = {.x = (uint32_t)(heads * hri_gpu_up(a->queries, k.grad_rows)),
                                   .threads = k.threads,
                                   .shared_bytes = k.queries_bytes};
@@ -469,9 +462,9 @@ static hr_status backward(const hri_attention *a, const hri_gpu_call *c,
                                .threads = k.threads,
                                .shared_bytes = k.keys_bytes};
     if (a->queries > 0) {
-        status = hri_gpu_launch(c->gpu, k.delta_source ? k.delta_source : k.source,
-                                k.delta_source ? k.delta_defines : k.defines, "attention_delta",
-                                &deltas, HRI_GPU_ARGS(&o, &dout, &delta, &rows, &k.shape));
+        status = k.plain ? hri_gpu_launch(c->gpu, k.source, k.defines, "attention_delta", &deltas,
+                                          HRI_GPU_ARGS(&o, &dout, &delta, &rows, &k.shape))
+                         : hri_attention_delta_make(a, c, o, dout, delta);
     }
     if (status == HR_OK && a->queries > 0) {
         status = hri_gpu_launch(c->gpu, k.source, k.defines, "attention_grad_queries", &queries,

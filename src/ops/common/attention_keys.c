@@ -10,7 +10,7 @@
 
 HRI_CU(attention_keys);
 
-enum { THREADS = 256, ROWS = 32, LSE_ROWS = 8 * THREADS, ALIGN = 256, PIECE = 16 };
+enum { THREADS = 256, ROWS = 32, LSE_ROWS = 8 * THREADS, PIECE = 16 };
 
 /* As the kernels have it. */
 typedef struct picked {
@@ -22,15 +22,11 @@ typedef struct places {
     hr_addr of_queries, of_keys, counts, k, v, dk, dv, library;
 } places;
 
-static uint64_t whole(uint64_t bytes) {
-    return (bytes + ALIGN - 1) / ALIGN * ALIGN;
-}
-
 /* Returns the bytes in front of the library's. */
 static uint64_t place(const hri_attention *a, hr_addr at, int back, places *p) {
-    const uint64_t lengths = whole((uint64_t)a->batch * sizeof(int32_t));
-    const uint64_t rows =
-        whole((uint64_t)(a->batch * a->keys * a->heads * a->depth) * hr_type_bytes(a->type));
+    const uint64_t lengths = hri_gpu_whole((uint64_t)a->batch * sizeof(int32_t));
+    const uint64_t rows = hri_gpu_whole((uint64_t)(a->batch * a->keys * a->heads * a->depth) *
+                                        hr_type_bytes(a->type));
     hr_addr *const all[] = {&p->of_queries, &p->of_keys, &p->counts, &p->k,
                             &p->v,          &p->dk,      &p->dv,     &p->library};
     const hr_addr first = at;

@@ -10,18 +10,9 @@
 
 #include "ops/common/gpu.h"
 
-HRI_CU(attention_delta);
 HRI_CU(attention_hopper_grad);
 
-enum {
-    TILE = 64,
-    ALIGN = 256,
-    PIECE = 16,
-    DEPTH_MOST = 128,
-    STAGES = 3,
-    DELTA_THREADS = 128,
-    FILL = 128
-};
+enum { TILE = 64, PIECE = 16, DEPTH_MOST = 128, STAGES = 3, FILL = 128 };
 enum { TILE_BYTES = TILE * TILE * 2 };
 #define TURN_BYTES (128ull << 20) /* of a turn, where that fills a GPU */
 #define MOST_BYTES (512ull << 20) /* of a turn */
@@ -37,10 +28,6 @@ typedef struct cut {
     uint64_t delta_bytes, look_bytes, copy_bytes, scores_bytes;
     uint64_t keys_shared, sum_shared;
 } cut;
-
-static uint64_t whole(uint64_t bytes) {
-    return (bytes + ALIGN - 1) / ALIGN * ALIGN;
-}
 
 /* Heads that fill a GPU, in turns that are alike. */
 static void cut_turns(cut *c, const hri_attention *a) {
@@ -73,8 +60,8 @@ static void cut_rows(cut *c, const hri_attention *a) {
     if (c->kind == HRI_ATTENTION_ANY_ROWS && a->keys % each != 0) {
         c->kind = HRI_ATTENTION_WHOLE_ROWS;
         c->pitch = hri_gpu_up(a->keys, each) * each;
-        c->copy_bytes =
-            whole((uint64_t)(x->mask_samples * x->mask_heads * x->mask_rows * c->pitch * width));
+        c->copy_bytes = hri_gpu_whole(
+            (uint64_t)(x->mask_samples * x->mask_heads * x->mask_rows * c->pitch * width));
     }
 }
 
@@ -95,43 +82,24 @@ static int cut_init(cut *c, const hri_attention *a, hri_gpu *gpu, hr_addr mask) 
     cut_rows(c, a);
     cut_turns(c, a);
     cut_shared(c, a);
-    c->delta_bytes = whole((uint64_t)(a->batch * a->heads * a->queries) * sizeof(float));
-    c->look_bytes = whole(c->kind == HRI_ATTENTION_BITS ? hri_attention_words_bytes(a, 0, 1)
-                                                        : hri_attention_flags_bytes(a));
+    c->delta_bytes = hri_gpu_whole((uint64_t)(a->batch * a->heads * a->queries) * sizeof(float));
+    c->look_bytes = hri_gpu_whole(c->kind == HRI_ATTENTION_BITS ? hri_attention_words_bytes(a, 0, 1)
+                                                                : hri_attention_flags_bytes(a));
     return c->scores_bytes <= MOST_BYTES && c->keys_shared <= shared && c->sum_shared <= shared;
 }
 
 uint64_t hri_attention_scores_workspace(const hri_attention *a, hri_gpu *gpu) {
     cut c;
-    return cut_init(&c, a, gpu, ALIGN)
+    return cut_init(&c, a, gpu, PIECE)
                ? c.delta_bytes + c.look_bytes + c.copy_bytes + c.scores_bytes
                : 0;
 }
 
-static hr_status delta_of(const hri_attention *a, const hri_gpu_call *c,
-                          const hri_gpu_attention_at *at, hr_addr delta) {
-    hri_attention_shape shape = hri_attention_shape_of(a);
-    hr_addr o = at->o, dout = at->dout;
-    int64_t rows = a->batch * a->heads * a->queries;
-    char defines[32];
-    snprintf(defines, sizeof defines, "-DELEM=%s", hri_gpu_type(a->type));
-    const hri_gpu_grid grid = {.x = (uint32_t)hri_gpu_up(rows, DELTA_THREADS / 8),
-                               .threads = DELTA_THREADS};
-    return hri_gpu_launch(c->gpu, &hri_cu_attention_delta, defines, "attention_delta", &grid,
-                          HRI_GPU_ARGS(&o, &dout, &delta, &rows, &shape));
-}
-
-/* What the kernels have of a mask. */
-typedef struct look {
-    hr_addr mask, flags;
-    hri_attention_masks extra;
-} look;
-
 static hr_status look_at(const hri_attention *a, const hri_gpu_call *c, const cut *k, hr_addr mask,
-                         look *out) {
+                         hri_attention_look *out) {
     const hr_addr at = c->workspace + k->delta_bytes;
     hri_attention_words w;
-    *out = (look){mask, at, hri_attention_masks_of(a, mask)};
+    *out = (hri_attention_look){mask, at, hri_attention_masks_of(a, mask)};
     if (k->kind != HRI_ATTENTION_BITS) {
         const int64_t rows = a->extra.mask_rows * k->pitch;
         const hr_addr copy = k->pitch > 0 ? at + k->look_bytes : 0;
@@ -144,7 +112,7 @@ static hr_status look_at(const hri_attention *a, const hri_gpu_call *c, const cu
         return hri_attention_flags_make(a, c, mask, at, copy, k->pitch);
     }
     const hr_status status = hri_attention_words_make(a, c, mask, at, 0, 1, &w);
-    *out = (look){
+    *out = (hri_attention_look){
         w.words,
         w.seen,
         {.flag_batch = w.batch, .flag_head = w.head, .mask_row = w.row, .flag_row = w.column}};
@@ -153,7 +121,8 @@ static hr_status look_at(const hri_attention *a, const hri_gpu_call *c, const cu
 
 /* The gradients of `count` heads of k and v from `first` on. */
 static hr_status turn(const hri_attention *a, const hri_gpu_call *c, const cut *k,
-                      const hri_gpu_attention_at *at, look l, int64_t first, int64_t count) {
+                      const hri_gpu_attention_at *at, hri_attention_look l, int64_t first,
+                      int64_t count) {
     hri_attention_shape shape = hri_attention_shape_of(a);
     hr_addr q = at->q, key = at->k, v = at->v, dout = at->dout, lse = at->stats;
     hr_addr dq = at->dq, dk = at->dk, dv = at->dv, delta = c->workspace, control = c->control;
@@ -187,11 +156,11 @@ static hr_status turn(const hri_attention *a, const hri_gpu_call *c, const cut *
 hr_status hri_attention_scores_run(const hri_attention *a, const hri_gpu_call *c,
                                    const hri_gpu_attention_at *at) {
     cut k;
-    look l;
+    hri_attention_look l;
     if (!cut_init(&k, a, c->gpu, at->mask)) {
         return HR_E_UNSUPPORTED;
     }
-    hr_status status = delta_of(a, c, at, c->workspace);
+    hr_status status = hri_attention_delta_make(a, c, at->o, at->dout, c->workspace);
     if (status == HR_OK) {
         status = look_at(a, c, &k, at->mask, &l);
     }

@@ -9,7 +9,7 @@
 
 HRI_CU(attention_shown);
 
-enum { THREADS = 256, PACK = 8, ALIGN = 256 };
+enum { THREADS = 256, PACK = 8 };
 
 static int of_bytes(const hri_attention *a) {
     return a->extra.on && a->extra.mask_samples > 0 && a->extra.mask_type == HR_TYPE_U8;
@@ -21,7 +21,7 @@ static int64_t count_of(const hri_attention *a) {
 }
 
 static uint64_t numbers_bytes(const hri_attention *a) {
-    return (uint64_t)hri_gpu_up(count_of(a) * (int64_t)hr_type_bytes(a->type), ALIGN) * ALIGN;
+    return hri_gpu_whole((uint64_t)count_of(a) * hr_type_bytes(a->type));
 }
 
 static hri_attention with_numbers(const hri_attention *a) {

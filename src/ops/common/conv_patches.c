@@ -3,17 +3,11 @@
 
 #include <string.h>
 
-#include "graph/half.h"
+#include "ops/common/blocks.h"
 
 enum { FETCH_MAX = HRI_GEMM_KC, ZEROS = 2048 /* channels that hri_lines_patches_t takes */ };
 
 static const float zeros[ZEROS];
-
-static float image_at(const hri_conv_image *m, int64_t i) {
-    return m->type == HR_TYPE_F32    ? ((const float *)m->data)[i]
-           : m->type == HR_TYPE_BF16 ? hri_from_bf16(((const hri_bf16 *)m->data)[i])
-                                     : hri_from_f16(((const hri_f16 *)m->data)[i]);
-}
 
 /* `count` numbers from number `off` on of a run of pixels that starts `y` and `x` away from a place; they lie in the pixels
  * `first` to `last` behind it.  Divisions are made here, once for many places. */
@@ -51,7 +45,7 @@ static const float *fetch(const hri_conv_image *m, int64_t group, int64_t n, int
         room[k] = 0.0f;
     }
     for (int64_t k = begin; k < end; k++) {
-        room[k] = image_at(m, at + k);
+        room[k] = hri_real_at(m->type, m->data, at + k);
     }
     for (int64_t k = end; k < p->count; k++) {
         room[k] = 0.0f;

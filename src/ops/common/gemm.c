@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "graph/half.h"
+#include "ops/common/blocks.h"
 #ifdef HRI_GEMM_WIDE
 #include "ops/common/gemm_wide.h"
 #endif
@@ -73,12 +73,6 @@ typedef struct job {
     int64_t group; /* tiles of one */
 } job;
 
-static float load_real(hr_type type, const void *p, int64_t i) {
-    return type == HR_TYPE_F32    ? ((const float *)p)[i]
-           : type == HR_TYPE_BF16 ? hri_from_bf16(((const hri_bf16 *)p)[i])
-                                  : hri_from_f16(((const hri_f16 *)p)[i]);
-}
-
 /* One row of results to its place, in its type. */
 static void put_row(const hri_gemm *g, int64_t batch, int64_t i, int64_t j, int64_t count,
                     const float *from) {
@@ -89,7 +83,8 @@ static void put_row(const hri_gemm *g, int64_t batch, int64_t i, int64_t j, int6
         const float *x = from + k;
         if (g->bias) {
             for (int64_t q = 0; q < n; q++) {
-                line[q] = x[q] + load_real(g->bias_type, g->bias, batch * g->bias_step + j + k + q);
+                line[q] =
+                    x[q] + hri_real_at(g->bias_type, g->bias, batch * g->bias_step + j + k + q);
             }
             x = line;
         }
@@ -100,16 +95,8 @@ static void put_row(const hri_gemm *g, int64_t batch, int64_t i, int64_t j, int6
             }
         } else if (g->c_type == HR_TYPE_F32) {
             memcpy((float *)g->c + at + k, x, (size_t)n * sizeof *x);
-        } else if (g->c_type == HR_TYPE_BF16) {
-            hri_bf16 *to = (hri_bf16 *)g->c + at + k;
-            for (int64_t q = 0; q < n; q++) {
-                to[q] = hri_to_bf16(x[q]);
-            }
         } else {
-            hri_f16 *to = (hri_f16 *)g->c + at + k;
-            for (int64_t q = 0; q < n; q++) {
-                to[q] = hri_to_f16(x[q]);
-            }
+            hri_block_put(g->c_type, g->c, at + k, n, x);
         }
     }
 }
@@ -225,7 +212,7 @@ static void add_bias(const hri_gemm *g, int64_t batch, int64_t nc, int64_t n0, i
                      float *c) {
     float line[NC];
     for (int64_t j = 0; j < nc; j++) {
-        line[j] = load_real(g->bias_type, g->bias, batch * g->bias_step + n0 + j);
+        line[j] = hri_real_at(g->bias_type, g->bias, batch * g->bias_step + n0 + j);
     }
     for (int64_t i = 0; i < mc; i++, c += g->n) {
         for (int64_t j = 0; j < nc; j++) {

@@ -35,6 +35,11 @@ static inline int64_t hri_gpu_up(int64_t n, int64_t by) {
     return (n + by - 1) / by;
 }
 
+/* Bytes of a part of a work space, so that the next one begins where values may. */
+static inline uint64_t hri_gpu_whole(uint64_t bytes) {
+    return (bytes + 255) / 256 * 256;
+}
+
 /* One row of blocks for each of `rows`, which is blockIdx.x; piece blockIdx.z * gridDim.y + blockIdx.y of a row, as a grid
  * has no more than 65,535 in y. */
 static inline hri_gpu_grid hri_gpu_rows(int64_t rows, int64_t pieces, uint32_t threads) {

@@ -3,6 +3,8 @@
 
 #include <stdio.h>
 
+#include "ops/common/gpu.h"
+
 HRI_CU(linear_loss);
 
 enum { SCORES_BYTES = 128 << 20, WIDTH_MAX = 4096, TILE = 128, THREADS = 256 };
@@ -23,11 +25,8 @@ static sizes sizes_of(const hr_meta *x, const hr_meta *w, const hr_meta *ids) {
     return z;
 }
 
-static uint64_t up(uint64_t bytes) {
-    return (bytes + 255) / 256 * 256;
-}
 static uint64_t scores_bytes(const sizes *z) {
-    return up((uint64_t)(z->rows * z->width) * sizeof(float));
+    return hri_gpu_whole((uint64_t)(z->rows * z->width) * sizeof(float));
 }
 
 /* ---- the three products over `count` classes ---- */
@@ -55,7 +54,7 @@ typedef struct place {
 
 static place grad_place(const sizes *z, int64_t count) {
     const int64_t bytes = (int64_t)hr_type_bytes(z->type), padded = (count + 63) / 64 * 64;
-    const int64_t behind = (int64_t)up((uint64_t)(z->rows * count) * sizeof(float));
+    const int64_t behind = (int64_t)hri_gpu_whole((uint64_t)(z->rows * count) * sizeof(float));
     const int64_t room = z->rows * z->width * (int64_t)sizeof(float);
     if (count % 64 && z->type != HR_TYPE_F32 && behind + z->rows * padded * bytes <= room) {
         return (place){(uint64_t)behind, padded};
@@ -107,7 +106,7 @@ static uint64_t products_workspace(const sizes *z, hri_gpu *gpu, int backward) {
             most = bytes > most ? bytes : most;
         }
     }
-    return up(most);
+    return hri_gpu_whole(most);
 }
 
 static const char *defines_of(const sizes *z, char *buf, size_t size) {
@@ -134,7 +133,7 @@ static sizes forward_sizes(const hri_sig *s) {
     return sizes_of(&s->in[0], &s->in[1], &s->in[2]);
 }
 static uint64_t states_bytes(const sizes *z) {
-    return up((uint64_t)z->rows * 4 * sizeof(float));
+    return hri_gpu_whole((uint64_t)z->rows * 4 * sizeof(float));
 }
 
 uint64_t hri_linear_loss_cuda_workspace(const hri_sig *s, hri_gpu *gpu, uint32_t variant) {
@@ -185,7 +184,8 @@ static sizes backward_sizes(const hri_sig *s) {
     return sizes_of(&s->in[1], &s->in[2], &s->in[3]);
 }
 static uint64_t sum_bytes(const sizes *z) {
-    return z->type == HR_TYPE_F32 ? 0 : up((uint64_t)(z->rows * z->depth) * sizeof(float));
+    return z->type == HR_TYPE_F32 ? 0
+                                  : hri_gpu_whole((uint64_t)(z->rows * z->depth) * sizeof(float));
 }
 enum { SCALE_BYTES = 256 };
 

@@ -7,6 +7,8 @@
 
 #include <stdio.h>
 
+#include "ops/common/gpu.h"
+
 HRI_CU(linear_loss);
 
 enum {
@@ -19,10 +21,6 @@ enum {
     LANES_BYTES = 128,
     SCALE_BYTES = 256
 };
-
-static uint64_t up(uint64_t bytes) {
-    return (bytes + 255) / 256 * 256;
-}
 
 /* Of the scores themselves: bf16 where x and w are, as a product of its own would have them. */
 static hr_type scores_type(hr_type type) {
@@ -51,21 +49,24 @@ static uint64_t row_bytes(const hri_linear_train *z) {
     return (uint64_t)padded(z) * hr_type_bytes(scores_type(z->type));
 }
 static uint64_t scores_bytes(const hri_linear_train *z) {
-    return up((uint64_t)z->cut * row_bytes(z));
+    return hri_gpu_whole((uint64_t)z->cut * row_bytes(z));
 }
 static uint64_t states_bytes(const hri_linear_train *z) {
-    return up((uint64_t)z->rows * 4 * sizeof(float));
+    return hri_gpu_whole((uint64_t)z->rows * 4 * sizeof(float));
 }
 /* Whether the sum of dw is dw itself. */
 static int dw_in_place(const hri_linear_train *z) {
     return z->type == HR_TYPE_F32 && padded(z) == z->classes;
 }
 static uint64_t sum_bytes(const hri_linear_train *z, int frozen) {
-    return frozen || dw_in_place(z) ? 0 : up((uint64_t)(padded(z) * z->depth) * sizeof(float));
+    return frozen || dw_in_place(z)
+               ? 0
+               : hri_gpu_whole((uint64_t)(padded(z) * z->depth) * sizeof(float));
 }
 static uint64_t w_bytes(const hri_linear_train *z) {
-    return padded(z) == z->classes ? 0
-                                   : up((uint64_t)(padded(z) * z->depth) * hr_type_bytes(z->type));
+    return padded(z) == z->classes
+               ? 0
+               : hri_gpu_whole((uint64_t)(padded(z) * z->depth) * hr_type_bytes(z->type));
 }
 
 /* ---- the three products of `rows` rows ---- */
@@ -123,7 +124,7 @@ static uint64_t products_workspace(const hri_linear_train *z, hri_gpu *gpu) {
             most = bytes > most ? bytes : most;
         }
     }
-    return up(most);
+    return hri_gpu_whole(most);
 }
 
 uint64_t hri_linear_train_cuda_workspace(const hri_sig *s, hri_gpu *gpu, uint32_t variant) {

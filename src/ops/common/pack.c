@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#include "graph/half.h"
+#include "ops/common/blocks.h"
 
 typedef float v4 __attribute__((vector_size(16)));
 typedef float v4_any __attribute__((vector_size(16), aligned(4), may_alias));
@@ -17,12 +17,6 @@ static inline v4 load4(const float *p) {
 
 static inline void store4(float *p, v4 v) {
     *(v4_any *)p = v;
-}
-
-static float load_real(hr_type type, const void *p, int64_t i) {
-    return type == HR_TYPE_F32    ? ((const float *)p)[i]
-           : type == HR_TYPE_BF16 ? hri_from_bf16(((const hri_bf16 *)p)[i])
-                                  : hri_from_f16(((const hri_f16 *)p)[i]);
 }
 
 /* Four rows become columns: to[k * width + 0..3]. */
@@ -128,7 +122,7 @@ void hri_pack_turn(hr_type type, const void *p, int64_t at, int64_t ld, int64_t 
     }
     for (; r < width; r++) {
         for (int64_t k = 0; k < kc; k++) {
-            to[k * width + r] = r < rows ? load_real(type, p, at + r * ld + k) : 0.0f;
+            to[k * width + r] = r < rows ? hri_real_at(type, p, at + r * ld + k) : 0.0f;
         }
     }
 }
@@ -177,7 +171,7 @@ static inline void pack_straight(hr_type type, const void *p, int64_t at, int64_
         const int64_t n = count - i < width ? count - i : width, wide = panel_width(width, n);
         for (int64_t k = 0; k < kc; k++, to += wide) {
             for (int64_t q = 0; q < wide; q++) {
-                to[q] = q < n ? load_real(type, p, at + k * ld + i + q) : 0.0f;
+                to[q] = q < n ? hri_real_at(type, p, at + k * ld + i + q) : 0.0f;
             }
         }
     }

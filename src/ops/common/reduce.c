@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "graph/half.h"
+#include "ops/common/blocks.h"
 
 enum { BLOCK_ROWS = 64, TILE = 64, PART_ROWS = 512, PARTS_MAX = 64 };
 
@@ -59,22 +59,6 @@ typedef struct task {
     float *partial; /* (outer, parts, inner) */
 } task;
 
-static float load(hr_type type, const void *in, int64_t i) {
-    return type == HR_TYPE_F32    ? ((const float *)in)[i]
-           : type == HR_TYPE_BF16 ? hri_from_bf16(((const hri_bf16 *)in)[i])
-                                  : hri_from_f16(((const hri_f16 *)in)[i]);
-}
-
-static void store(hr_type type, void *out, int64_t i, float x) {
-    if (type == HR_TYPE_F32) {
-        ((float *)out)[i] = x;
-    } else if (type == HR_TYPE_BF16) {
-        ((hri_bf16 *)out)[i] = hri_to_bf16(x);
-    } else {
-        ((hri_f16 *)out)[i] = hri_to_f16(x);
-    }
-}
-
 /* acc[0..width) += the column sums of `rows` rows; at most BLOCK_ROWS of them. */
 static void add_rows(const task *t, int64_t at, int64_t rows, int64_t width, float *acc) {
     const int64_t stride = t->r->inner;
@@ -87,7 +71,7 @@ static void add_rows(const task *t, int64_t at, int64_t rows, int64_t width, flo
             }
         } else {
             for (int64_t k = 0; k < width; k++) {
-                sum[k] += load(t->type, t->in, at + k);
+                sum[k] += hri_real_at(t->type, t->in, at + k);
             }
         }
     }
@@ -108,12 +92,12 @@ static float add_run(const task *t, int64_t at, int64_t n) {
             }
         } else {
             for (int k = 0; k < 16; k++) {
-                lanes[k] += load(t->type, t->in, at + i + k);
+                lanes[k] += hri_real_at(t->type, t->in, at + i + k);
             }
         }
     }
     for (; i < n; i++) {
-        lanes[i % 16] += load(t->type, t->in, at + i);
+        lanes[i % 16] += hri_real_at(t->type, t->in, at + i);
     }
     for (int half = 8; half > 0; half /= 2) {
         for (int k = 0; k < half; k++) {
@@ -169,7 +153,7 @@ static void add_parts(void *arg, uint64_t begin, uint64_t end, uint32_t worker) 
         for (int64_t p = 0; p < r->parts; p++) {
             sum += t->partial[(outer * r->parts + p) * r->inner + inner];
         }
-        store(t->type, t->out, i, sum * t->scale);
+        hri_real_put(t->type, t->out, i, sum * t->scale);
     }
 }
 
@@ -200,9 +184,9 @@ static void sum_general(void *arg, uint64_t begin, uint64_t end, uint32_t worker
                 }
                 stride *= r->dim[d];
             }
-            sum += (double)load(t->type, t->in, at);
+            sum += (double)hri_real_at(t->type, t->in, at);
         }
-        store(t->type, t->out, (int64_t)i, (float)sum * t->scale);
+        hri_real_put(t->type, t->out, (int64_t)i, (float)sum * t->scale);
     }
 }
 
