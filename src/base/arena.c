@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/number.h"
 
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/asan_interface.h>
@@ -130,11 +131,11 @@ char *hri_arena_strdup(hri_arena *arena, const char *text) {
 char *hri_arena_vprintf(hri_arena *arena, const char *format, va_list args) {
     va_list again;
     va_copy(again, args);
-    const int length = vsnprintf(NULL, 0, format, again);
+    const int length = hri_vsnprintf(NULL, 0, format, again);
     va_end(again);
     char *text = length >= 0 ? alloc(arena, (size_t)length + 1, 1) : NULL;
     if (text) {
-        vsnprintf(text, (size_t)length + 1, format, args);
+        hri_vsnprintf(text, (size_t)length + 1, format, args);
     }
     return text;
 }

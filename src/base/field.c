@@ -6,7 +6,6 @@
 #include "base/field.h"
 
 #include <errno.h>
-#include <locale.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +15,7 @@
 
 #include "base/alloc.h"
 #include "base/nearest.h"
+#include "base/number.h"
 
 static hr_status no_memory(const char *label, hri_prose *why) {
     return hri_prose_set(why, HR_E_NOMEM_HOST, "%s: out of memory", label);
@@ -53,15 +53,9 @@ static hr_status parse_int(const char *label, const char *text, const char *end_
 }
 
 static hr_status parse_double(const char *label, const char *text, double *out, hri_prose *why) {
-    /* glibc keeps this object ready: no memory is taken. */
-    locale_t c = newlocale(LC_ALL_MASK, "C", (locale_t)0);
-    if (!c) {
-        return no_memory(label, why);
-    }
     char *end = NULL;
     errno = 0;
-    const double value = strtod_l(text, &end, c);
-    freelocale(c);
+    const double value = hri_strtod(text, &end);
     if (end == text || *end || text[0] == ' ' || isnan(value)) {
         return not_a(label, text, "a number", why);
     }
@@ -244,9 +238,9 @@ static void print_amount(hri_field_type type, double amount, char *buf, size_t s
     if (type == HRI_FIELD_BYTES) {
         hr_bytes_print(amount >= 0x1p64 ? UINT64_MAX : (uint64_t)amount, buf, size);
     } else if (type == HRI_FIELD_LIST || type == HRI_FIELD_DIMS) {
-        snprintf(buf, size, "%.0f item%s", amount, amount == 1 ? "" : "s");
+        hri_snprintf(buf, size, "%.0f item%s", amount, amount == 1 ? "" : "s");
     } else {
-        snprintf(buf, size, "%.15g", amount);
+        hri_snprintf(buf, size, "%.15g", amount);
     }
 }
 
@@ -425,19 +419,12 @@ static void put_text(text_out *out, const char *text) {
 /* The fewest digits that read back to the same double. */
 static void put_double(text_out *out, double number) {
     char text[40] = "";
-    locale_t c = newlocale(LC_ALL_MASK, "C", (locale_t)0);
-    if (!c) {
-        return;
-    }
-    const locale_t before = uselocale(c);
     for (int digits = 1; digits <= 17; digits++) {
-        snprintf(text, sizeof text, "%.*g", digits, number);
-        if (strtod(text, NULL) == number) {
+        hri_snprintf(text, sizeof text, "%.*g", digits, number);
+        if (hri_strtod(text, NULL) == number) {
             break;
         }
     }
-    uselocale(before);
-    freelocale(c);
     put_text(out, text);
 }
 

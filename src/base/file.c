@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -195,12 +196,10 @@ hr_status hri_writer_open(hri_writer *w, const char *path, hri_prose *why) {
         return open_in_place(w, path, why);
     }
     /* Behind a link the file that it leads to is replaced, and the link stays. */
-    char *target = NULL;
-    if (there && lstat(path, &link) == 0 && S_ISLNK(link.st_mode)) {
-        target = realpath(path, NULL);
-    }
-    hri_writer made = {.fd = -1, .path = hri_strdup(target ? target : path)};
-    free(target);
+    char target[PATH_MAX];
+    const bool linked = there && lstat(path, &link) == 0 && S_ISLNK(link.st_mode);
+    hri_writer made = {.fd = -1,
+                       .path = hri_strdup(linked && realpath(path, target) ? target : path)};
     const size_t size = made.path ? strlen(made.path) + 12 : 0;
     made.temporary = made.path ? hri_malloc(size) : NULL;
     if (!made.temporary) {

@@ -2,7 +2,6 @@
 #include "base/json_stream.h"
 
 #include <errno.h>
-#include <locale.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -12,6 +11,7 @@
 
 #include "base/alloc.h"
 #include "base/fault.h"
+#include "base/number.h"
 #include "base/visible.h"
 
 enum { WINDOW = 4096, NUMBER = 128, END = -1 };
@@ -319,16 +319,6 @@ static int is_number(const char *p, int *whole) {
     return !*p;
 }
 
-/* strtod reads the locale's point. */
-static double to_real(char *number) {
-    const char *point = localeconv()->decimal_point;
-    char *dot = strchr(number, '.');
-    if (dot && point[0] && !point[1]) {
-        *dot = point[0];
-    }
-    return strtod(number, NULL);
-}
-
 static hr_status read_number(hri_json_stream *s, hri_json_token *out, hri_prose *why) {
     char number[NUMBER];
     size_t used = 0;
@@ -354,7 +344,7 @@ static hr_status read_number(hri_json_stream *s, hri_json_token *out, hri_prose 
     if (whole && errno) {
         return wrong(s, why, "integer does not fit in 64 bits");
     }
-    out->real = whole ? (double)out->integer : to_real(number);
+    out->real = whole ? (double)out->integer : hri_strtod(number, NULL);
     return isfinite(out->real) ? HR_OK : wrong(s, why, "number out of range for a double");
 }
 

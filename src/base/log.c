@@ -3,6 +3,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include "base/number.h"
 
 void hri_log_init(hri_log *log, hr_log_fn *fn, void *user, hr_log_level level) {
     log->fn = fn;
@@ -22,7 +23,7 @@ void hri_log_write(hri_log *log, hr_log_level level, const char *format, ...) {
     char line[1024];
     va_list args;
     va_start(args, format);
-    vsnprintf(line, sizeof line, format, args);
+    hri_vsnprintf(line, sizeof line, format, args);
     va_end(args);
     pthread_mutex_lock(&log->mutex);
     log->fn(log->user, level, line);

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "base/alloc.h"
+#include "base/number.h"
 #include "base/visible.h"
 
 void hri_out_init(hri_out *out, int fd) {
@@ -145,7 +146,7 @@ void hri_out_printf(hri_out *out, const char *format, ...) {
     char small[512];
     va_list args;
     va_start(args, format);
-    const int length = vsnprintf(small, sizeof small, format, args);
+    const int length = hri_vsnprintf(small, sizeof small, format, args);
     va_end(args);
     if (length < 0) {
         hri_out_failed(out, EILSEQ);
@@ -161,7 +162,7 @@ void hri_out_printf(hri_out *out, const char *format, ...) {
         return;
     }
     va_start(args, format);
-    vsnprintf(large, (size_t)length + 1, format, args);
+    hri_vsnprintf(large, (size_t)length + 1, format, args);
     va_end(args);
     put_shown(out, large);
     hri_free(large);

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include "base/number.h"
 
 #define VALUES_MAX ((size_t)1 << 28)
 
@@ -231,7 +232,7 @@ static hr_status push_line_number(machine *m, bool real) {
     memcpy(text, line, bytes);
     text[bytes] = '\0';
     if (real) {
-        return push(m, (hri_pickled){.kind = HRI_PICKLE_FLOAT, .as.real = strtod(text, NULL)});
+        return push(m, (hri_pickled){.kind = HRI_PICKLE_FLOAT, .as.real = hri_strtod(text, NULL)});
     }
     return push_int(m,
                     text[0] == '-' ? strtoll(text, NULL, 10) : (int64_t)strtoull(text, NULL, 10));

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/number.h"
 #include "base/visible.h"
 
 enum { SHORT = sizeof((hri_prose *)0)->text };
@@ -50,9 +51,9 @@ void hri_prose_set_args(hri_prose *why, const char *format, va_list args) {
     char few[SHORT], *many = NULL;
     va_list again;
     va_copy(again, args);
-    const int length = vsnprintf(few, sizeof few, format, args);
+    const int length = hri_vsnprintf(few, sizeof few, format, args);
     if (length >= (int)sizeof few && (many = hri_malloc((size_t)length + 1)) != NULL) {
-        vsnprintf(many, (size_t)length + 1, format, again);
+        hri_vsnprintf(many, (size_t)length + 1, format, again);
     }
     put(why, many ? many : few, many ? (size_t)length : strlen(few));
     hri_free(many);

@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "base/alloc.h"
+#include "base/number.h"
 #include "base/vector.h"
 #include "base/visible.h"
 
@@ -20,7 +21,7 @@ void hri_svg_put(hri_svg *s, const char *format, ...) {
     for (int round = 0; round < 2 && s->status == HR_OK; round++) {
         va_list list;
         va_start(list, format);
-        const int n = vsnprintf(s->text + s->used, s->room - s->used, format, list);
+        const int n = hri_vsnprintf(s->text + s->used, s->room - s->used, format, list);
         va_end(list);
         if (n < 0) {
             return; /* a character set that cannot say it; nothing of ours comes here */

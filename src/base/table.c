@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "base/alloc.h"
+#include "base/number.h"
 #include "base/visible.h"
 #include "base/wrap.h"
 
@@ -41,7 +42,7 @@ void hri_table_cell(hri_table *table, hri_style style, const char *format, ...) 
     char raw[CELL_BYTES], clean[CELL_BYTES];
     va_list args;
     va_start(args, format);
-    vsnprintf(raw, sizeof raw, format, args);
+    hri_vsnprintf(raw, sizeof raw, format, args);
     va_end(args);
     char *text = hri_strdup(hri_visible(raw, clean, sizeof clean));
     if (!text) {

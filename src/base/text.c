@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/number.h"
 
 static bool reserve(hri_text *t, size_t more) {
     const size_t wanted = t->used + more + 1;
@@ -36,11 +37,11 @@ void hri_text_bytes(hri_text *t, const char *bytes, size_t count) {
 void hri_text_vadd(hri_text *t, const char *format, va_list args) {
     va_list again;
     va_copy(again, args);
-    const int length = vsnprintf(NULL, 0, format, args);
+    const int length = hri_vsnprintf(NULL, 0, format, args);
     if (length < 0) {
         t->failed = true;
     } else if (reserve(t, (size_t)length)) {
-        vsnprintf(t->chars + t->used, (size_t)length + 1, format, again);
+        hri_vsnprintf(t->chars + t->used, (size_t)length + 1, format, again);
         t->used += (size_t)length;
     }
     va_end(again);

@@ -1,5 +1,6 @@
 /* Elements, items and emits; see element.h. */
 #include "data/element.h"
+#include "base/number.h"
 #include "graph/half.h"
 
 #include <stdarg.h>
@@ -222,7 +223,7 @@ void hr_emit_explain(hr_emit *emit, const char *reason) {
 hr_status hri_emit_fail(hr_emit *emit, hr_status status, const char *format, ...) {
     va_list args;
     va_start(args, format);
-    vsnprintf(emit->reason, sizeof emit->reason, format, args);
+    hri_vsnprintf(emit->reason, sizeof emit->reason, format, args);
     va_end(args);
     return status;
 }

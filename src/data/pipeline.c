@@ -12,6 +12,7 @@
 #include "base/cores.h"
 #include "base/grow.h"
 #include "base/hash.h"
+#include "base/number.h"
 #include "data/workers.h"
 #include "memory/left.h"
 
@@ -31,7 +32,7 @@ hr_status hri_pipeline_fail(hr_pipeline *p, hr_status status, const char *format
     char text[1024];
     va_list args;
     va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
+    hri_vsnprintf(text, sizeof text, format, args);
     va_end(args);
     keep_error(p, status, text);
     return status;
@@ -47,7 +48,7 @@ void hri_pipeline_log(hr_pipeline *p, hr_log_level level, const char *format, ..
     char text[1024];
     va_list args;
     va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
+    hri_vsnprintf(text, sizeof text, format, args);
     va_end(args);
     hri_log_write(&p->log, level, "%s", text);
 }

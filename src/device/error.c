@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/number.h"
 #include "device/device.h"
 
 void hr_ctx_error(hr_ctx *ctx, hr_error *out) {
@@ -25,7 +26,7 @@ hr_status hri_fail(hr_ctx *ctx, hr_status status, const char *format, ...) {
     hr_error error = {.code = status, .device_free_bytes = UINT64_MAX};
     va_list args;
     va_start(args, format);
-    vsnprintf(error.message, sizeof error.message, format, args);
+    hri_vsnprintf(error.message, sizeof error.message, format, args);
     va_end(args);
     return keep(ctx, &error);
 }
@@ -39,7 +40,7 @@ static void put(text *t, const char *format, ...) HR_PRINTF(2, 3);
 static void put(text *t, const char *format, ...) {
     va_list args;
     va_start(args, format);
-    const int length = vsnprintf(t->at, t->left, format, args);
+    const int length = hri_vsnprintf(t->at, t->left, format, args);
     va_end(args);
     const size_t used = length < 0 ? 0 : (size_t)length < t->left ? (size_t)length : t->left - 1;
     t->at += used;

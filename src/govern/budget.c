@@ -8,6 +8,7 @@
 #include <headroom/bytes.h>
 
 #include "base/alloc.h"
+#include "base/number.h"
 
 typedef struct card {
     unsigned char uuid[16];
@@ -152,7 +153,7 @@ hr_status hri_run_budget(hri_link *link, const char *text, hri_door_job *job, hr
 
 hr_status hri_run_wait_parse(const char *text, uint64_t *out_ms, hri_prose *why) {
     char *end;
-    const double number = strtod(text, &end);
+    const double number = hri_strtod(text, &end);
     const double unit = *end == '\0' || strcmp(end, "s") == 0 ? 1
                         : strcmp(end, "m") == 0               ? 60
                         : strcmp(end, "h") == 0               ? 3600

@@ -10,6 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/hash.h"
+#include "base/number.h"
 
 hr_status hr_graph_create(hr_graph **out) {
     hr_graph *g = hri_calloc(1, sizeof *g);
@@ -41,7 +42,7 @@ void hri_graph_fail(hr_graph *g, hr_status code, const char *format, ...) {
     g->error.code = code;
     va_list args;
     va_start(args, format);
-    vsnprintf(g->error.message, sizeof g->error.message, format, args);
+    hri_vsnprintf(g->error.message, sizeof g->error.message, format, args);
     va_end(args);
 }
 

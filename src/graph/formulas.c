@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "base/number.h"
 #include "graph/graph.h"
 
 hr_value hri_nodef(hr_graph *g, const char *op, const hr_value *in, size_t count,
@@ -12,7 +13,7 @@ hr_value hri_nodef(hr_graph *g, const char *op, const hr_value *in, size_t count
     char text[512];
     va_list args;
     va_start(args, format);
-    const int length = vsnprintf(text, sizeof text, format, args);
+    const int length = hri_vsnprintf(text, sizeof text, format, args);
     va_end(args);
     if (length < 0 || (size_t)length >= sizeof text) {
         hri_graph_fail(g, HR_E_INVALID, "%s: its attributes are longer than %zu bytes", op,

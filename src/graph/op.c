@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include "base/number.h"
 
 const hr_op *hri_op_find(const char *name) {
     for (size_t i = 0; hr_ops[i]; i++) {
@@ -19,7 +20,7 @@ const hr_op *hri_op_find(const char *name) {
 hr_status hri_infer_fail(hri_infer *c, const char *format, ...) {
     va_list args;
     va_start(args, format);
-    vsnprintf(c->message, sizeof c->message, format, args);
+    hri_vsnprintf(c->message, sizeof c->message, format, args);
     va_end(args);
     return HR_E_SHAPE;
 }

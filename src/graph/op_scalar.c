@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "base/alloc.h"
+#include "base/number.h"
 #include "graph/op.h"
 
 HRI_CU(scalar);
@@ -41,7 +42,7 @@ HR_PRINTF(2, 3) static void add(text *t, const char *format, ...) {
     for (int attempt = 0; attempt < 2 && !t->failed; attempt++) {
         va_start(list, format);
         const int wants =
-            vsnprintf(t->at ? t->at + t->used : NULL, t->room - t->used, format, list);
+            hri_vsnprintf(t->at ? t->at + t->used : NULL, t->room - t->used, format, list);
         va_end(list);
         if (wants >= 0 && t->used + (size_t)wants < t->room) {
             t->used += (size_t)wants;
@@ -64,7 +65,7 @@ static void add_number(text *t, double x) {
     memcpy(&bits, &x, sizeof bits);
     if (isfinite(x)) {
         char number[40];
-        snprintf(number, sizeof number, "%.17g", x);
+        hri_snprintf(number, sizeof number, "%.17g", x);
         add(t, "%s%s", number, strpbrk(number, ".e") ? "" : ".0");
     } else {
         add(t, "__longlong_as_double(0x%llxll)", (unsigned long long)bits);

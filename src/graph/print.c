@@ -8,6 +8,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "base/number.h"
+
 typedef struct sink {
     void (*write)(void *user, const char *text);
     void *user;
@@ -18,7 +20,7 @@ static void emit(const sink *s, const char *format, ...) {
     char text[1024];
     va_list args;
     va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
+    hri_vsnprintf(text, sizeof text, format, args);
     va_end(args);
     s->write(s->user, text);
 }

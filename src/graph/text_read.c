@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/number.h"
 #include "graph/text.h"
 
 enum { MOST_VALUES = 1 << 20, MOST_NODES = 1 << 19 };
@@ -89,7 +90,7 @@ int hri_graph_text_integer(char **at, int64_t *out) {
 
 static int read_real(char **at, double *out) {
     char *end;
-    const double x = strtod(*at, &end);
+    const double x = hri_strtod(*at, &end);
     if (end == *at) {
         return 0;
     }

@@ -5,16 +5,18 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/number.h"
+
 static hr_status append(hri_chars *out, const char *format, ...) HR_PRINTF(2, 3);
 static hr_status append(hri_chars *out, const char *format, ...) {
     va_list args, again;
     va_start(args, format);
     va_copy(again, args);
-    const int n = vsnprintf(NULL, 0, format, args);
+    const int n = hri_vsnprintf(NULL, 0, format, args);
     va_end(args);
     hr_status status = n < 0 ? HR_E_INTERNAL : hri_chars_reserve(out, out->count + (size_t)n + 1);
     if (status == HR_OK) {
-        vsnprintf(out->items + out->count, (size_t)n + 1, format, again);
+        hri_vsnprintf(out->items + out->count, (size_t)n + 1, format, again);
         out->count += (size_t)n;
     }
     va_end(again);
@@ -24,8 +26,8 @@ static hr_status append(hri_chars *out, const char *format, ...) {
 /* The shortest of two texts that is read back to the same number. */
 static hr_status write_real(hri_chars *out, double x) {
     char text[40];
-    snprintf(text, sizeof text, "%.15g", x);
-    return strtod(text, NULL) == x ? append(out, " %s", text) : append(out, " %.17g", x);
+    hri_snprintf(text, sizeof text, "%.15g", x);
+    return hri_strtod(text, NULL) == x ? append(out, " %s", text) : append(out, " %.17g", x);
 }
 
 hr_status hri_graph_text_quote(hri_chars *out, const char *name) {

@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "base/alloc.h"
+#include "base/number.h"
 
 static const double keeps = 0.98, too_high = 4.0;
 
@@ -101,10 +102,10 @@ hr_status hri_job_find_rate(hr_ctx *ctx, const hr_job_options *given, double low
         snprintf(why->message, sizeof why->message,
                  "find-rate: --data is required, for example --data images:DIR");
         if (o.data) {
-            snprintf(why->message, sizeof why->message,
-                     "find-rate: the learning rates must rise from above 0 to at most 1e6, not "
-                     "from %g to %g",
-                     low, high);
+            hri_snprintf(why->message, sizeof why->message,
+                         "find-rate: the learning rates must rise from above 0 to at most 1e6, not "
+                         "from %g to %g",
+                         low, high);
         }
         return HR_E_INVALID;
     }

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/number.h"
 #include "device/device.h"
 #include "job/plan_job.h"
 #include "net/net.h"
@@ -35,12 +36,12 @@ static hr_status read_mode(hri_plan_job *j) {
 /* "5e-6/45e9": seconds, and bytes per second. */
 static bool read_numbers(const char *text, hri_machine *m) {
     char *end = NULL;
-    const double latency = strtod(text, &end);
+    const double latency = hri_strtod(text, &end);
     if (end == text || *end != '/' || !(latency >= 0 && latency < 60)) {
         return false;
     }
     const char *rest = end + 1;
-    const double speed = strtod(rest, &end);
+    const double speed = hri_strtod(rest, &end);
     if (end == rest || *end || !(speed >= 1 && speed < 1e18)) {
         return false;
     }

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/number.h"
 #include "data/element.h"
 #include "loop/survey.h"
 
@@ -107,7 +108,7 @@ static hr_status read_line(const char *path, uint64_t number, char *line, const 
         c = class_of(s, line, classes);
     }
     errno = 0;
-    const double x = strtod(weight, &end);
+    const double x = hri_strtod(weight, &end);
     if (end == weight || *end || errno || !(x >= 0) || x > 1e6) {
         return hri_prose_set(why, HR_E_FORMAT,
                              "%s, line %llu: \"%.40s\" is not a weight (0 to 1e6)", path,

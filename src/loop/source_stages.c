@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/nearest.h"
+#include "base/number.h"
 #include "loop/source.h"
 
 typedef struct text {
@@ -16,7 +17,7 @@ static void say(text *t, const char *format, ...) {
     va_list args;
     va_start(args, format);
     if (t->used < t->size) {
-        const int n = vsnprintf(t->out + t->used, t->size - t->used, format, args);
+        const int n = hri_vsnprintf(t->out + t->used, t->size - t->used, format, args);
         t->used += n > 0 ? (size_t)n : 0;
     }
     va_end(args);

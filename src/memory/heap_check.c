@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/number.h"
 #include "memory/range.h"
 
 typedef struct walk {
@@ -21,7 +22,7 @@ static int broken(walk *w, const char *format, ...) HR_PRINTF(2, 3);
 static int broken(walk *w, const char *format, ...) {
     va_list args;
     va_start(args, format);
-    vsnprintf(w->text, w->size, format, args);
+    hri_vsnprintf(w->text, w->size, format, args);
     va_end(args);
     return 0;
 }

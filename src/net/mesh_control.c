@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/crc32c.h"
+#include "base/number.h"
 #include "net/mesh.h"
 
 void hri_mesh_say(hri_mesh *mesh, uint32_t to, const hri_frame *f, const void *payload) {
@@ -90,7 +91,7 @@ void hri_mesh_find(hri_mesh *mesh, int32_t rank, hr_status status, const char *f
     hri_net_end end = {.rank = rank, .status = status};
     va_list args;
     va_start(args, format);
-    vsnprintf(end.text, sizeof end.text, format, args);
+    hri_vsnprintf(end.text, sizeof end.text, format, args);
     va_end(args);
     report(mesh, &end);
 }
@@ -304,7 +305,7 @@ void hri_mesh_listen(hri_mesh *mesh, uint64_t now) {
         if (t->fd >= 0 && now > t->heard_ns + mesh->deadline_ns) {
             const hri_net_end end = {.rank = (int32_t)i, .status = HR_E_PEER};
             hri_net_end named = end;
-            snprintf(
+            hri_snprintf(
                 named.text, sizeof named.text,
                 "%s has not answered for %.1f s (exchange %llu); it is stopped, or its machine is",
                 mesh->m.members[i].name, (double)(now - t->heard_ns) / 1e9,

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/number.h"
 #include "passes/common/ema.h"
 #include "passes/common/pass.h"
 
@@ -70,7 +71,7 @@ static hr_status rewrite(const hri_ema *o, const hr_graph *from, hr_graph *to, h
     char text[40];
     hr_status status = x.states ? hri_rewrite_graph(&r) : HR_E_NOMEM_HOST;
     if (status == HR_OK) {
-        snprintf(text, sizeof text, "%.17g", o->decay);
+        hri_snprintf(text, sizeof text, "%.17g", o->decay);
         hri_graph_note(to, HRI_EMA_NOTE, text);
         status = to->error.code;
     }

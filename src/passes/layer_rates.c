@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/number.h"
 #include "passes/common/pass.h"
 #include "passes/common/pattern.h"
 #include "passes/common/rates.h"
@@ -54,7 +55,7 @@ static hr_status read_entry(const struct list *l, const char **at, char pattern[
     if (status != HR_OK) {
         return hri_prose_set(why, status, "%s", inner.text);
     }
-    *factor = strtod(*at + name + 1, &end);
+    *factor = hri_strtod(*at + name + 1, &end);
     if (end != *at + n || !(*factor >= 0) || !(*factor <= 1e6)) {
         return hri_prose_set(why, HR_E_INVALID, "the factor of \"%.*s\" is not from 0 to 1e6",
                              (int)n, *at);
@@ -102,7 +103,7 @@ static void write_notes(const hr_graph *from, const struct list *l, const double
         char name[320], text[40];
         if (factors[v] >= 0 && (factors[v] != 1.0 || l->none)) {
             snprintf(name, sizeof name, "%s%s", from->values[v].name, l->note);
-            snprintf(text, sizeof text, "%.17g", factors[v]);
+            hri_snprintf(text, sizeof text, "%.17g", factors[v]);
             hri_graph_note(to, name, text);
         }
     }

@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/number.h"
 #include "ops/common/sparsity.h"
 #include "passes/common/lora.h"
 #include "passes/common/pass.h"
@@ -43,14 +44,14 @@ static int read_sparsity(const char *text, double *initial, double *final, int *
         return 1;
     }
     *initial = 0.0;
-    *final = strtod(text, &end);
+    *final = hri_strtod(text, &end);
     if (end == text) {
         return 0;
     }
     if (*end == ':') {
         const char *second = end + 1;
         *initial = *final;
-        *final = strtod(second, &end);
+        *final = hri_strtod(second, &end);
         if (end == second) {
             return 0;
         }
@@ -168,7 +169,7 @@ static void add_mask(pruning *x, hri_rewrite *r, hr_value v) {
         r->to, name, HR_TYPE_U8, hr_shape_2(1, hri_mask_bytes(hr_shape_count(&value->meta.shape))),
         hr_init_constant(255));
     hr_graph_set_tags(r->to, mask, &tags);
-    const int used = snprintf(
+    const int used = hri_snprintf(
         text, sizeof text, "initial=%.17g,final=%.17g,begin=%lld,end=%lld,every=%lld", x->initial,
         x->final, (long long)x->o->begin, (long long)x->o->end, (long long)x->o->every);
     if (x->two_of_four && used > 0) {

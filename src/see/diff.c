@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/number.h"
 #include "see/group.h"
 #include "see/open.h"
 
@@ -26,7 +27,7 @@ bool hri_see_diff_over(const hri_see_diff *d, double share) {
 hr_status hri_see_share_parse(const char *text, double *out) {
     char *end = NULL;
     const bool digit = (*text >= '0' && *text <= '9') || *text == '.';
-    const double percent = digit ? strtod(text, &end) : -1;
+    const double percent = digit ? hri_strtod(text, &end) : -1;
     if (!end || end == text || strcmp(end, "%") != 0 || !(percent >= 0 && percent <= 1e6)) {
         return HR_E_INVALID;
     }

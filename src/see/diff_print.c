@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <headroom/bytes.h>
 
+#include "base/number.h"
 #include "base/table.h"
 #include "see/diff.h"
 #include "see/group.h"
@@ -19,7 +20,7 @@ static const char *growth_text(const hri_see_change *c, char *buf, size_t size) 
     if (c->before <= 0 || c->after <= 0) {
         return c->before > 0 ? "gone" : c->after > 0 ? "new" : "";
     }
-    snprintf(buf, size, "%+.1f %%", 100 * growth);
+    hri_snprintf(buf, size, "%+.1f %%", 100 * growth);
     return fabs(growth) < 5e-4 ? "0 %" : buf;
 }
 

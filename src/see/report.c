@@ -6,6 +6,7 @@
 #include <string.h>
 #include <headroom/bytes.h>
 
+#include "base/number.h"
 #include "base/table.h"
 #include "see/alive.h"
 #include "see/group.h"
@@ -22,7 +23,7 @@ typedef struct printing {
 const char *hri_see_span(double ns, char *buf, size_t size) {
     const double unit = ns >= 1e9 ? 1e9 : ns >= 1e6 ? 1e6 : ns >= 1e3 ? 1e3 : 1;
     const char *name = ns >= 1e9 ? "s" : ns >= 1e6 ? "ms" : ns >= 1e3 ? "us" : "ns";
-    snprintf(buf, size, "%.3g %s", ns / unit, name);
+    hri_snprintf(buf, size, "%.3g %s", ns / unit, name);
     return buf;
 }
 

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <headroom/bytes.h>
 
+#include "base/number.h"
 #include "base/table.h"
 
 const char *hri_see_count(double count, char *buf, size_t size) {
@@ -13,11 +14,11 @@ const char *hri_see_count(double count, char *buf, size_t size) {
         count /= 1000;
         unit++;
     }
-    snprintf(buf, size, "%.*f%s",
-             unit == 0 || count >= 99.95 ? 0
-             : count >= 9.995            ? 1
-                                         : 2,
-             count, units[unit]);
+    hri_snprintf(buf, size, "%.*f%s",
+                 unit == 0 || count >= 99.95 ? 0
+                 : count >= 9.995            ? 1
+                                             : 2,
+                 count, units[unit]);
     return buf;
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "base/number.h"
 #include "base/svg.h"
 
 /* What is shown of losses: those beyond three times the range of the average are cut off. */
@@ -48,11 +49,11 @@ hr_status hri_show_rates_svg(const hri_found_rate *f, const char *model, char **
     hri_chart_line(&s, &c, x, f->losses, f->count, "#b8c7dc", 1);
     hri_chart_line(&s, &c, x, f->smooth, f->count, "#1f5fa8", 2);
     if (!isnan(f->rate)) {
-        snprintf(text, sizeof text, "steepest: %.2g", f->rate);
+        hri_snprintf(text, sizeof text, "steepest: %.2g", f->rate);
         hri_chart_mark_x(&s, &c, log10(f->rate), text, "#a33a1f", 0);
     }
     if (f->count) {
-        snprintf(text, sizeof text, "lowest: %.2g", f->lowest_rate);
+        hri_snprintf(text, sizeof text, "lowest: %.2g", f->lowest_rate);
         hri_chart_mark_x(&s, &c, log10(f->lowest_rate), text, "#777777", 1);
     }
     hri_chart_frame(&s, &c);

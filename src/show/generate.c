@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/number.h"
 #include "base/visible.h"
 
 /* Bytes of the character that begins so; 1 for what begins none. */
@@ -83,7 +84,7 @@ void hri_generate_deinit(hri_generate_stream *s) {
 void hri_generate_sum(const hr_generate_info *n, const hr_generate_result *r, char *buf,
                       size_t size) {
     char planned[32], cache[32], measured[32], budget[32] = "";
-    const int used = snprintf(
+    const int used = hri_snprintf(
         buf, size, "%llu tokens, %.1f tokens/s; planned %s (%s of cache), peak resident %s",
         (unsigned long long)r->tokens, r->tokens_per_second,
         hr_bytes_print(n->peak_bytes, planned, sizeof planned),

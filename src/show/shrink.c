@@ -3,6 +3,7 @@
 
 #include <headroom/bytes.h>
 
+#include "base/number.h"
 #include "base/table.h"
 #include "see/summary.h"
 
@@ -19,7 +20,7 @@ const char hri_shrink_help[] =
     "model file (.hr) that train starts from. With --dry-run the table is all.";
 
 static const char *percent(double before, double after, char *buf, size_t size) {
-    snprintf(buf, size, "%.1f %%", before > 0 ? 100.0 * after / before : 100.0);
+    hri_snprintf(buf, size, "%.1f %%", before > 0 ? 100.0 * after / before : 100.0);
     return buf;
 }
 

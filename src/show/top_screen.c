@@ -10,6 +10,7 @@
 #include <headroom/bytes.h>
 
 #include "base/clock.h"
+#include "base/number.h"
 #include "base/visible.h"
 #include "govern/holders.h"
 #include "govern/limit.h"
@@ -43,7 +44,7 @@ static void put(screen *s, int y, int x, int attributes, const char *format, ...
         return;
     }
     va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
+    hri_vsnprintf(text, sizeof text, format, args);
     va_end(args);
     hri_visible(text, clean, sizeof clean);
     size_t bytes = 0; /* of what fits, whole characters */

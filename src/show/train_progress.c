@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/number.h"
 #include "base/wrap.h"
 
 void hri_train_show_hide(hri_train_view *v) {
@@ -27,7 +28,7 @@ static void add(note *n, const char *format, ...) {
     va_list args;
     va_start(args, format);
     const size_t room = sizeof n->text - n->used;
-    const int wrote = vsnprintf(n->text + n->used, room, format, args);
+    const int wrote = hri_vsnprintf(n->text + n->used, room, format, args);
     va_end(args);
     n->used += wrote > 0 && (size_t)wrote < room ? (size_t)wrote : 0;
 }

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "base/number.h"
 #include "show/plan.h"
 
 /* What was loaded, and where it goes on. */
@@ -147,7 +148,7 @@ static void say_numbers(const hri_train_view *v, const hri_trainer_sums *sums) {
         const int n = snprintf(numbers, sizeof numbers, "%sloss %.4f",
                                sums->validation.epoch ? "validation " : "", loss);
         if (!isnan(accuracy) && n > 0) {
-            snprintf(numbers + n, sizeof numbers - (size_t)n, ", accuracy %.4f", accuracy);
+            hri_snprintf(numbers + n, sizeof numbers - (size_t)n, ", accuracy %.4f", accuracy);
         }
     }
     hri_show_title(v->out, v->out_term, "%s%s%s: %llu step%s, %llu epoch%s in %.1f s; %s",

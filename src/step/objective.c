@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/number.h"
 #include "graph/graph.h"
 #include "passes/common/pass.h"
 
@@ -37,10 +38,10 @@ hr_status hri_objective_build(void *objective, hr_graph *g, int64_t batch, int t
     if (key) {
         *key = ','; /* "huber:delta=1" */
     }
-    snprintf(text, sizeof text,
-             "loss:loss=%s,smoothing=%.17g,metrics=%s,wide=%s,soft=%s,weighted=%s", loss,
-             training ? o->smoothing : 0.0, o->no_metrics ? "no" : "yes", o->wide ? "yes" : "no",
-             soft ? "yes" : "no", o->loss.weighted ? "yes" : "no");
+    hri_snprintf(text, sizeof text,
+                 "loss:loss=%s,smoothing=%.17g,metrics=%s,wide=%s,soft=%s,weighted=%s", loss,
+                 training ? o->smoothing : 0.0, o->no_metrics ? "no" : "yes",
+                 o->wide ? "yes" : "no", soft ? "yes" : "no", o->loss.weighted ? "yes" : "no");
     hr_status status = hri_pass_parse(text, &pass, NULL);
     if (status != HR_OK) {
         return status;

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/number.h"
 #include "graph/dims.h"
 #include "graph/slices.h"
 
@@ -356,8 +357,9 @@ static hr_value fold_velocity(hri_step_maker *m, const share *s, int last) {
     if (last && m->shard->rows == 1 && s->count == 1) {
         return velocity; /* the part before was another round's */
     }
-    snprintf(text, sizeof text, "velocity=true,momentum=%.17g,spare=%s,ranks=%u", m->o->momentum,
-             last ? "true" : "false", s->velocity != HR_NONE ? m->shard->ranks : 1);
+    hri_snprintf(text, sizeof text, "velocity=true,momentum=%.17g,spare=%s,ranks=%u",
+                 m->o->momentum, last ? "true" : "false",
+                 s->velocity != HR_NONE ? m->shard->ranks : 1);
     return fold(m, s, velocity, text);
 }
 

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/number.h"
 #include "step/options.h"
 
 enum { GOOD_STEPS = 2000 };
@@ -59,8 +60,8 @@ int hr_step_done(const hr_train_options *o, hr_step_state *s, float factor, hr_l
         const int n = snprintf(line, sizeof line, "step %llu skipped: non-finite gradients",
                                (unsigned long long)(s->step - 1));
         if (f16 && n > 0) {
-            snprintf(line + n, sizeof line - (size_t)n, "; loss scale reduced from %g to %g",
-                     before, s->scale);
+            hri_snprintf(line + n, sizeof line - (size_t)n, "; loss scale reduced from %g to %g",
+                         before, s->scale);
         }
         log(log_user, HR_LOG_WARN, line);
     }

@@ -16,6 +16,7 @@
 
 #include "base/alloc.h"
 #include "base/grow.h"
+#include "base/number.h"
 #include "passes/common/ema.h"
 #include "passes/common/masks.h"
 #include "step/options.h"
@@ -256,7 +257,7 @@ static void make_factor(hri_step_maker *m) {
     }
     char attributes[64];
     const hr_value in[] = {total, m->scale};
-    snprintf(attributes, sizeof attributes, "clip=%.17g", m->o->clip);
+    hri_snprintf(attributes, sizeof attributes, "clip=%.17g", m->o->clip);
     m->factor = hr_graph_node(m->g, "update_factor", in, m->scale == HR_NONE ? 1 : 2, attributes);
     hr_graph_result(m->g, m->factor, "train.factor");
     hr_graph_result(m->g, hr_graph_output(m->g, m->factor, 1), "train.norm");
@@ -271,7 +272,7 @@ static hr_value update_by_pieces(hri_step_maker *m, hr_value w, hr_value grad) {
     char attributes[64];
     const size_t count = hri_step_pieces(m->g, grad, pieces, 0, HRI_STEP_PIECES),
                  last = is_last(m) ? 1 : 0;
-    snprintf(attributes, sizeof attributes, "momentum=%.17g", m->o->momentum);
+    hri_snprintf(attributes, sizeof attributes, "momentum=%.17g", m->o->momentum);
     const hr_value velocity =
         add_pieces(m, "sgd_velocity", attributes,
                    hri_step_state(m, w, "velocity", HR_KEEP_OPTIMIZER), pieces, count - last);
@@ -297,7 +298,7 @@ void hri_step_average(hri_step_maker *m, hr_value param, hr_value now) {
     if (ema == HR_NONE || m->g->error.code != HR_OK) {
         return;
     }
-    const double decay = strtod(hri_graph_find_note(m->g, HRI_EMA_NOTE), NULL);
+    const double decay = hri_strtod(hri_graph_find_note(m->g, HRI_EMA_NOTE), NULL);
     const hr_value share = hri_step_constant(m, &m->average, 1.0 - decay);
     (void)hr_graph_node(m->g, "accumulate", (const hr_value[]){ema, now, share, share}, 4, NULL);
 }

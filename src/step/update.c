@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "base/number.h"
 #include "base/random.h"
 #include "ops/common/adafactor.h"
 #include "ops/common/codes.h"
@@ -91,7 +92,7 @@ static const char *noted(const hri_step_maker *m, hr_value w, const char *note) 
 static double decay_of(const hri_step_maker *m, hr_value w) {
     const char *factor = noted(m, w, HRI_DECAYS_NOTE);
     if (factor) {
-        return m->o->decay * strtod(factor, NULL);
+        return m->o->decay * hri_strtod(factor, NULL);
     }
     const int32_t tag = hri_graph_tags(m->g, w)->decay;
     const int decays = tag ? tag > 0 : m->g->values[w].meta.shape.rank > 1;
@@ -101,7 +102,7 @@ static double decay_of(const hri_step_maker *m, hr_value w) {
 /* The rate of parameter w, or of its slice: equal factors have one value, since updates of one rate are launched together. */
 static hr_value rate_of(hri_step_maker *m, hr_value w) {
     const char *text = noted(m, w, HRI_RATES_NOTE);
-    const double factor = text ? strtod(text, NULL) : 1.0;
+    const double factor = text ? hri_strtod(text, NULL) : 1.0;
     if (factor == 1.0) {
         return m->rate;
     }
@@ -122,7 +123,7 @@ hr_value hri_step_update_last(hri_step_maker *m, hr_value w, hr_value now, hr_va
                               hr_value piece, hr_value weight) {
     const hr_value in[] = {now, piece, rate_of(m, w), velocity, weight};
     char attributes[64];
-    snprintf(attributes, sizeof attributes, "decay=%.17g,momentum=1", decay_of(m, w));
+    hri_snprintf(attributes, sizeof attributes, "decay=%.17g,momentum=1", decay_of(m, w));
     return hr_graph_node(m->g, "sgd_momentum", in, weight == HR_NONE ? 4 : 5, attributes);
 }
 
@@ -159,26 +160,26 @@ hr_value hri_step_update(hri_step_maker *m, hr_value w, int64_t elements, hr_val
     size_t n = 3;
     const char *op = "sgd";
     char attributes[256];
-    snprintf(attributes, sizeof attributes, "decay=%.17g", decay);
+    hri_snprintf(attributes, sizeof attributes, "decay=%.17g", decay);
     switch (o->optimizer) {
     case HR_OPTIMIZER_SGD:
         if (o->momentum > 0.0) {
             op = "sgd_momentum";
             in[n++] = moment_state(m, w, elements, "velocity");
-            snprintf(attributes, sizeof attributes, "decay=%.17g,momentum=%.17g,nesterov=%d", decay,
-                     o->momentum, o->nesterov);
+            hri_snprintf(attributes, sizeof attributes, "decay=%.17g,momentum=%.17g,nesterov=%d",
+                         decay, o->momentum, o->nesterov);
         }
         break;
     case HR_OPTIMIZER_RMSPROP:
         op = o->momentum > 0.0 ? "rmsprop_momentum" : "rmsprop";
         in[n++] = moment_state(m, w, elements, "average");
-        int at = snprintf(attributes, sizeof attributes,
-                          "decay=%.17g,alpha=%.17g,epsilon=%.17g,root=%.17g", decay, o->alpha,
-                          o->epsilon, o->root_epsilon);
+        int at = hri_snprintf(attributes, sizeof attributes,
+                              "decay=%.17g,alpha=%.17g,epsilon=%.17g,root=%.17g", decay, o->alpha,
+                              o->epsilon, o->root_epsilon);
         if (o->momentum > 0.0 && at > 0) {
             in[n++] = moment_state(m, w, elements, "velocity");
-            snprintf(attributes + at, sizeof attributes - (size_t)at, ",momentum=%.17g",
-                     o->momentum);
+            hri_snprintf(attributes + at, sizeof attributes - (size_t)at, ",momentum=%.17g",
+                         o->momentum);
         }
         break;
     case HR_OPTIMIZER_ADAFACTOR:
@@ -186,16 +187,17 @@ hr_value hri_step_update(hri_step_maker *m, hr_value w, int64_t elements, hr_val
     case HR_OPTIMIZER_LION:
         op = "lion";
         in[n++] = moment_state(m, w, elements, "first");
-        snprintf(attributes, sizeof attributes, "decay=%.17g,beta1=%.17g,beta2=%.17g", decay,
-                 o->beta1, o->beta2);
+        hri_snprintf(attributes, sizeof attributes, "decay=%.17g,beta1=%.17g,beta2=%.17g", decay,
+                     o->beta1, o->beta2);
         break;
     default:
         op = o->optimizer == HR_OPTIMIZER_ADAMW ? "adamw" : "adam";
         in[n++] = m->update;
         in[n++] = moment_state(m, w, elements, "first");
         in[n++] = moment_state(m, w, elements, "second");
-        snprintf(attributes, sizeof attributes, "decay=%.17g,beta1=%.17g,beta2=%.17g,epsilon=%.17g",
-                 decay, o->beta1, o->beta2, o->epsilon);
+        hri_snprintf(attributes, sizeof attributes,
+                     "decay=%.17g,beta1=%.17g,beta2=%.17g,epsilon=%.17g", decay, o->beta1, o->beta2,
+                     o->epsilon);
         break;
     }
     if (o->moments != HR_MOMENTS_F32 && strcmp(op, "sgd") != 0) {

@@ -14,6 +14,7 @@
 
 #include "base/alloc.h"
 #include "base/json_stream.h"
+#include "base/number.h"
 #include "passes/common/pass.h"
 #include "step/options.h"
 #include "weights/checkpoint_table.h"
@@ -95,7 +96,7 @@ static int take_number(const char **at, double low, double high, double *out) {
     memcpy(number, *at, n);
     number[n] = '\0';
     char *end;
-    *out = strtod(number, &end);
+    *out = hri_strtod(number, &end);
     *at += n;
     return !*end && *out >= low && *out <= high;
 }

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include "base/number.h"
 
 bool hri_cell_next(char **p, char *end, char separator, char **value, size_t *length) {
     if (*p > end) {
@@ -56,7 +57,7 @@ hri_cell_kind hri_cell_read(const char *value, size_t length, double *real, int6
         *real = (double)*whole;
         return HRI_CELL_WHOLE;
     }
-    *real = strtod(text, &end);
+    *real = hri_strtod(text, &end);
     while (*end == ' ') {
         end++;
     }

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include "base/number.h"
 #include "data/image/op.h"
 #include "graph/half.h"
 
@@ -34,7 +35,7 @@ typedef struct own {
 static bool number_at(const hri_list *list, size_t i, double *out) {
     const char *text = list->items[list->count == 1 ? 0 : i < list->count ? i : list->count - 1];
     char *end;
-    *out = strtod(text, &end);
+    *out = hri_strtod(text, &end);
     return end != text && *end == 0 && isfinite(*out);
 }
 

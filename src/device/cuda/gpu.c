@@ -8,6 +8,7 @@
 #include <string.h>
 #include "base/alloc.h"
 #include "base/file.h"
+#include "base/number.h"
 #include "device/cuda/gpu_tune.h"
 
 const hri_cuda_nvrtc *hri_cuda_nvrtc_of(hri_cuda_lib *lib) {
@@ -25,7 +26,7 @@ const hri_cuda_nvrtc *hri_cuda_nvrtc_of(hri_cuda_lib *lib) {
 hr_status hri_gpu_fail(hri_gpu *gpu, hr_status status, const char *format, ...) {
     va_list list;
     va_start(list, format);
-    vsnprintf(gpu->detail, sizeof gpu->detail, format, list);
+    hri_vsnprintf(gpu->detail, sizeof gpu->detail, format, list);
     va_end(list);
     return status;
 }

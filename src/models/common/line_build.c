@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/number.h"
 #include "graph/graph.h"
 #include "models/common/file.h"
 #include "models/common/layers.h"
@@ -18,7 +19,7 @@ void hri_line_fail(hri_build *b, const hri_line_stage *s, const char *format, ..
     char text[400];
     va_list args;
     va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
+    hri_vsnprintf(text, sizeof text, format, args);
     va_end(args);
     hri_graph_fail(b->g, HR_E_SHAPE, "character %zu, at \"%s\": %s", s->at, s->near, text);
 }

@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/nearest.h"
+#include "base/number.h"
 #include "models/common/line.h"
 
 enum { MOST_STAGES = 2048, MOST_DEPTH = 16, MOST_TEXT = 64 << 10 };
@@ -140,15 +141,15 @@ static hr_status read_number(reader *r, const hri_line_arg *arg, double *out) {
                                       "the number of classes is unknown: write it, or give it as "
                                       "input(..., classes=10)");
     }
-    const double x = strtod(at, &end);
+    const double x = hri_strtod(at, &end);
     if (end == at || isnan(x)) {
         return wrong(r, at, "expected a number");
     }
     r->at = end;
     char text[160];
     if (!(x >= arg->least && x <= arg->most) || (!arg->real && x != floor(x))) {
-        snprintf(text, sizeof text, "%s must be %s from %.10g to %.10g", arg->name,
-                 arg->real ? "a number" : "an integer", arg->least, arg->most);
+        hri_snprintf(text, sizeof text, "%s must be %s from %.10g to %.10g", arg->name,
+                     arg->real ? "a number" : "an integer", arg->least, arg->most);
         return wrong(r, at, text);
     }
     *out = x;

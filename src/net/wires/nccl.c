@@ -16,6 +16,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/fault.h"
+#include "base/number.h"
 #include "device/device.h"
 #include "net/nccl_min.h"
 #include "net/wire.h"
@@ -104,8 +105,8 @@ static hr_status failed(nccl_end *s, const char *call, int result) {
 
 static hr_status too_late(nccl_end *s, const char *call, uint64_t within_ns) {
     hri_net_end end = {.rank = (int32_t)s->rank, .status = HR_E_DEVICE};
-    snprintf(end.text, sizeof end.text, "rank %u: %s was not done within %.3g s", s->rank, call,
-             (double)within_ns / 1e9);
+    hri_snprintf(end.text, sizeof end.text, "rank %u: %s was not done within %.3g s", s->rank, call,
+                 (double)within_ns / 1e9);
     nccl_stop(s, &end);
     return HR_E_PEER;
 }

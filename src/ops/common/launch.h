@@ -9,6 +9,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "base/number.h"
 #include "graph/op.h"
 
 /* The type in prelude.cuh. */
@@ -30,7 +31,7 @@ hri_launch_defines(const char *format, ...) {
     hri_defines d;
     va_list args;
     va_start(args, format);
-    vsnprintf(d.text, sizeof d.text, format, args);
+    hri_vsnprintf(d.text, sizeof d.text, format, args);
     va_end(args);
     return d;
 }

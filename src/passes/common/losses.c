@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include "base/number.h"
 
 const char *const hri_loss_names[] = {"model", "cross_entropy", "focal", "bce",
                                       "mse",   "mae",           "huber", NULL};
@@ -54,9 +55,9 @@ hr_status hri_loss_parse(const char *text, hri_loss *out, hri_prose *why) {
 
 char *hri_loss_print(const hri_loss *l, char *text, size_t size) {
     if (l->kind == HRI_LOSS_HUBER) {
-        snprintf(text, size, "huber:delta=%.17g", l->delta);
+        hri_snprintf(text, size, "huber:delta=%.17g", l->delta);
     } else if (l->kind == HRI_LOSS_FOCAL) {
-        snprintf(text, size, "focal:gamma=%.17g", l->gamma);
+        hri_snprintf(text, size, "focal:gamma=%.17g", l->gamma);
     } else {
         snprintf(text, size, "%s", hri_loss_names[l->kind]);
     }
