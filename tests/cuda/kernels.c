@@ -1,6 +1,8 @@
 /* Kernels from text: compiled, launched, captured.  On the fake driver they run on the host (tests/fakecuda). */
 #include "kernel_rig.h"
 
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 TEST(kernels, every_thread_runs_once) {
@@ -46,6 +48,37 @@ TEST(kernels, threads_of_a_block_meet_at_barriers_and_in_warps) {
     bench_close(&b);
 }
 
+/* Two warps read a number that the first changes behind that.  Returns whether both orders of the fake driver give the same. */
+static int is_ordered(const char *first, const char *before) {
+    char text[512];
+    float x[2][64];
+    bench b;
+    snprintf(text, sizeof text,
+             KERNEL "{ __shared__ unsigned long long bar; __shared__ float room;"
+                    "if (threadIdx.x == 0) { room = 1.0f; %s } __syncthreads();"
+                    "const float v = __shfl_sync(0xffffffffu, room, 0); %s"
+                    "if (threadIdx.x == 0) room = 2.0f; x[threadIdx.x] = v; }",
+             first, before);
+    bench_open(&b);
+    bench_gpu(&b);
+    for (int i = 0; i < 2; i++) {
+        setenv("FAKECUDA_ORDER", i ? "reverse" : "", 1);
+        bench_launch(&b, text, 1, 64, b.block.addr, 64);
+        bench_get(&b, x[i], sizeof x[i]);
+    }
+    bench_close(&b);
+    return memcmp(x[0], x[1], sizeof x[0]) == 0;
+}
+
+TEST(kernels, a_warp_is_as_far_ahead_of_others_as_barriers_allow) {
+    need_fake();
+    CHECK(!is_ordered("", ""));
+    CHECK(is_ordered("", "__syncthreads();"));
+    CHECK(is_ordered("fake_now->phase_init(&bar, 2);",
+                     "if (threadIdx.x % 32 == 0) fake_now->phase_arrive(&bar);"
+                     "if (threadIdx.x < 32) fake_now->phase_wait(&bar, 0);"));
+}
+
 static void check_lost(const char *text) {
     bench b;
     need_fake();
@@ -59,6 +92,12 @@ static void check_lost(const char *text) {
 TEST(kernels, a_barrier_that_some_never_reach_is_a_lost_device) {
     check_lost(KERNEL
                "{ if (threadIdx.x == 32) __shfl_sync(0xffffffffu, 1, 0); __syncthreads(); }");
+}
+
+TEST(kernels, a_phase_that_is_never_over_is_a_lost_device) {
+    check_lost(KERNEL "{ __shared__ unsigned long long bar; if (threadIdx.x == 0) "
+                      "fake_now->phase_init(&bar, 65); __syncthreads(); "
+                      "fake_now->phase_arrive(&bar); fake_now->phase_wait(&bar, 0); }");
 }
 
 TEST(kernels, an_address_without_memory_is_a_lost_device) {
