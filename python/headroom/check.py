@@ -89,7 +89,10 @@ class Ours:
         text = e.model.text()
         unwatch(e.model.train)
         self.model = Opened.parse(without_chance(text))
-        self.train, self.eval = self.model.graph(batch, True), self.model.graph(batch, False)
+        try:
+            self.train, self.eval = self.model.graph(batch, True), self.model.graph(batch, False)
+        except Error as why:
+            raise e.refused(why) from None
         self.trained = add_gradients(self.train, parameters(e))
         self.train.freeze()
         self.eval.freeze()

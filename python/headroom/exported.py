@@ -3,10 +3,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from . import safetensors
+from .errors import Error, Refused
 from .graph import Model
 
 
@@ -24,7 +26,14 @@ class Exported:
     counters: dict[str, int] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     truths: set[str] = field(default_factory=set)  # inputs that are true or false, as 1 or 0
+    end: Any = None  # of Keras, with the loss "own": the loss as a function or a Goal, whose labels and weights are the last inputs
     odds: bool = False  # a sigmoid at the end of the framework's model is part of the loss here
+
+    @property
+    def reads(self) -> int:
+        """How many of the inputs the framework's model takes; its loss reads the others."""
+        end = self.end
+        return len(self.inputs) - (len(end.read) + end.weighted if hasattr(end, "read") else end is not None)
 
     def save(self, path: str | Path) -> Path:
         """Writes PATH and the weights beside it; the path of the weights."""
@@ -40,3 +49,12 @@ class Exported:
         named = self.model.train.named
         return sum(int(a.size) for n, a in self.weights.items()
                    if named[n].entry.kind == "param" and " frozen" not in named[n].entry.tail)
+
+    def refused(self, why: Error) -> Refused:
+        """What the library says of the graph, with the user's line: it names a node by its scope and op."""
+        text = str(why)
+        for form in (self.model.train, self.model.eval):
+            for x in form.entries:
+                if x.kind == "node" and x.source and f": {x.scope}{'.' if x.scope else ''}{x.op} (" in text:
+                    return Refused(text, x.source)
+        return Refused(text)

@@ -100,6 +100,13 @@ def library() -> c.CDLL:
     return _library
 
 
+def begin_anew() -> None:
+    """In a forked child that uses nothing of its parent's: a root object of its own, over devices that the parent does not hold (the
+    host)."""
+    global _process, _context, _lock
+    _process, _context, _lock = os.getpid(), None, threading.RLock()
+
+
 def fill(struct: Any, **fields: Any) -> Any:
     """A struct of _c with its size set."""
     s = struct(**fields)

@@ -9,7 +9,7 @@ import os
 from typing import Any, Callable, Optional, Sequence, Union
 
 from .define import Custom, Graph, define
-from .errors import UsageError
+from .errors import Error, UsageError
 from .library import TYPES, call, library, shape_of, text
 
 
@@ -77,6 +77,14 @@ class Model:
         if library().hr_model_build(self.opened(), g.handle, batch, training) != 0:
             g.raise_error()
         return g
+
+    def build_once(self) -> None:
+        """A graph of a framework that does not work for every batch is refused with the user's line."""
+        for training in (True, False):
+            try:
+                self.graph(3, training).close()
+            except Error as e:
+                raise self.exported.refused(e) from None
 
     @property
     def custom(self) -> bool:
@@ -223,7 +231,8 @@ def _save(exported: Any, source: Any) -> Model:
     if exported.model.customs:
         made = _with_customs(m)
         made.exported, made.source, made._folder = exported, source, m._folder
-        return made
+        m = made
+    m.build_once()
     return m
 
 

@@ -9,13 +9,14 @@ import os
 from typing import Any, Iterator, Optional, Sequence
 
 from .arranged import pair
+from .before import Asked, compare_before
 from .errors import UsageError
 from .event import Listener
 from .library import fill, kinds
 from .models import Model, is_keras, is_torch
 from .models import model as make_model
 from .rates import is_scheduler, take
-from .sources import Data, Pipeline
+from .sources import Data, Pipeline, names_of, sample_type, shaped
 
 STARTS = {"new": 0, "resume": 1, "overwrite": 2}
 ELSEWHERE = {"lr": "rate", "learning_rate": "rate", "batch_size": "batch", "weight_decay": "decay", "eps": "epsilon",
@@ -35,7 +36,8 @@ class Job:
         loss = given.pop("loss", None)
         given = with_optimizer(model, given)
         self.rates = take(given)
-        self.model = resolve(model, self.data, loss, given)
+        checked = given.pop("check", False)
+        self.model = resolve(model, self.data, loss, given, asked=asked_of(checked, given, listener))
         self.struct = fill(_c.hr_job_options)
         self.fields = kinds(_c.hr_job_options)
         try:
@@ -135,12 +137,59 @@ def with_optimizer(model: Any, given: dict[str, Any]) -> dict[str, Any]:
     return {**found, **rest}
 
 
-def resolve(model: Any, data: Optional[Data], loss: Any, given: dict[str, Any], labels: bool = True) -> Model:
-    """The model, with an example from the data for torch; label smoothing of a loss object becomes an option."""
+def asked_of(check: Any, given: dict[str, Any], listener: Optional[Listener], process: Optional[str] = None) -> Optional[Asked]:
+    """Whether and how a framework's model is compared with the framework before it is trained."""
+    return Asked(given.get("budget"), given.get("device"), process, listener) if check else None
+
+
+def resolve(model: Any, data: Optional[Data], loss: Any, given: dict[str, Any], labels: bool = True,
+            asked: Optional[Asked] = None) -> Model:
+    """The model, with an example from the data for torch; label smoothing of a loss object becomes an option.  `asked`: it is compared
+    with its framework."""
     if loss is not None and not (is_torch(model) or is_keras(model)):
         raise UsageError("loss= is for torch and Keras models; this model has its own")
     with frozen(model, given.pop("left_out", None) or []):
-        return resolved(model, data, loss, given, labels)
+        made = resolved(model, data, loss, given, labels)
+        if asked is not None and data is not None and data.text is None and made.exported is not None and made.source is not None:
+            for note in made.exported.notes:
+                if note.startswith("train() cannot be exported"):
+                    asked.say(note)
+            step = torch_step if is_torch(made.source) else keras_step
+            compare_before(made, lambda count, wide: step(made, data, count, wide), asked)
+        return made
+
+
+def torch_step(m: Model, data: Data, count: int, wide: bool) -> Any:
+    """One step of a module on samples of the data, here and in PyTorch."""
+    from .torch.check import check
+
+    fields, e = torch_example(data, count), m.exported
+    inputs, rest = fields[:len(e.inputs)], fields[len(e.inputs):]
+    label = None
+    if rest:
+        value = e.model.train.named["label"]
+        label = rest[0].numpy().reshape([d if isinstance(d, int) else d.at(len(rest[0])) for d in value.shape])
+        label = label.astype("int32" if value.type == "i32" else "float32")
+    return check(m.source, e, inputs, label=label, rows=label_rows(data), wide=wide)
+
+
+def keras_step(m: Model, data: Data, count: int, wide: bool) -> Any:
+    """The same for a model of Keras."""
+    import keras
+    import numpy as np
+
+    from .keras import check
+
+    if keras.backend.backend() not in ("torch", "numpy"):
+        raise UsageError(f"the {keras.backend.backend()} backend of Keras does not run in a forked process; python -m headroom export "
+                         "compares on its own")
+    fields = data.example(count) or []
+    item = dict(zip(data.arrays, fields)) if isinstance(data.arrays, dict) else tuple(fields)
+    feeds = {}
+    for to, a in zip(names_of(item, m.inputs), fields):
+        rows = [shaped(x, to, sample_type(a.dtype, to)) for x in a[:count]]
+        feeds[to.name] = np.stack(rows if len(rows) > 1 else rows * 2).astype("int32" if to.type == "i32" else "float32")
+    return check(m.source, m.exported, len(next(iter(feeds.values()))), 1, feeds, wide=wide)
 
 
 @contextlib.contextmanager
@@ -251,12 +300,12 @@ def own_labels(model: Any, loss: Any, count: int) -> bool:
     return takes(model, count)
 
 
-def torch_example(data: Optional[Data]) -> Any:
-    """The fields of the data as tensors of a batch of at least two."""
+def torch_example(data: Optional[Data], count: int = 2) -> Any:
+    """The fields of the data as tensors of a batch of at least two, at most `count`."""
     import numpy as np
     import torch
 
-    found = data.example(2) if data is not None else None
+    found = data.example(count) if data is not None else None
     if not found:
         raise UsageError("a torch module needs data in arrays or a loader, so that its input's shape is known; for a text such as "
                          "'images:DIR' use hr.model(module, example=(x,))")
@@ -267,5 +316,5 @@ def torch_example(data: Optional[Data]) -> Any:
         a = a if len(a) > 1 else np.concatenate([a, a])
         masks = a.dtype.kind == "b" and a.ndim > 1
         kind = "bool" if masks else "float32" if a.dtype.kind == "f" or a.dtype.name == "uint8" else "int64"
-        made.append(torch.from_numpy(np.array(a[:2], kind)))
+        made.append(torch.from_numpy(np.array(a[:count], kind)))
     return tuple(made)

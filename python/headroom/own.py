@@ -18,7 +18,7 @@ from .arranged import pair
 from .errors import DoesNotFit, Error, UsageError
 from .event import Event, Listener
 from .models import Model
-from .options import resolve, with_optimizer
+from .options import asked_of, resolve, with_optimizer
 from .rates import take
 from .served import Remote, Server
 from .sources import Data, names_of, sample_type, shaped
@@ -63,14 +63,14 @@ def start(server: Server) -> subprocess.Popen[str]:
 
 
 def train_apart(model: Any, data: Any, given: dict[str, Any], listener: Listener) -> tuple[History, Optional[BaseException]]:
-    (source, val), loss = pair(model, data, given), given.pop("loss", None)
+    (source, val), loss, check = pair(model, data, given), given.pop("loss", None), given.pop("check", False)
     if source is None:
         raise UsageError("there is no data")
     options = {k: v for k, v in with_optimizer(model, given).items() if v is not None}
     rates = take(options)
     if rates is not None:
         options |= {"schedule": rates.listed(options, source.count()), "schedule_by": rates.by}
-    m = resolve(model, source, loss, options)
+    m = resolve(model, source, loss, options, asked=asked_of(check, options, listener, "own"))
     history = History(m)
     listener.callbacks.insert(0, history)
     folder = m.folder()

@@ -274,7 +274,7 @@ def session(model: Any, data: Any = None, *, batch: int, budget: Any = None, cal
 
     Takes the options of fit.  Raises DoesNotFit.  data is needed for advance() and for torch modules; otherwise batches come with
     step()."""
-    given = {"batch": batch, "budget": budget, **options}
+    given = {"check": True, "batch": batch, "budget": budget, **options}
     listener = Listener(callbacks, screen(verbose))
     return open_sessions([own_loop(model, data, given, listener)])[0]
 
@@ -286,7 +286,7 @@ def own_loop(model: Any, data: Any, given: dict[str, Any], listener: Listener) -
     import numpy as np
 
     m = make_model(model, loss=given.get("loss"))
-    options = {k: v for k, v in with_optimizer(model, given).items() if k != "loss"}
+    options = {k: v for k, v in with_optimizer(model, given).items() if k not in ("loss", "check")}
     zeros = {}
     for i in m.inputs:
         shape = [0] * len(i.shape)
@@ -322,7 +322,7 @@ def together(*jobs: Mapping[str, Any], budget: Any = None) -> Sessions:
         with hr.together(dict(model="lenet", batch=8), dict(model=critic, batch=8), budget="200MiB") as (a, b): ..."""
     made = []
     for i, given in enumerate(jobs):
-        options = dict(given)
+        options = {"check": True, **given}
         if i == 0 and budget is not None:
             options["budget"] = budget
         m, d, callbacks = options.pop("model"), options.pop("data", None), options.pop("callbacks", ())
@@ -332,7 +332,8 @@ def together(*jobs: Mapping[str, Any], budget: Any = None) -> Sessions:
 
 def fit(model: Any, data: Any, *, epochs: Optional[int] = None, steps: Optional[int] = None, batch: Optional[int] = None,
         budget: Any = None, val_data: Any = None, val_split: Optional[float] = None, loss: Any = None, optimizer: Any = None,
-        callbacks: Iterable[Any] = (), verbose: Any = True, process: Optional[str] = None, **options: Any) -> History:
+        callbacks: Iterable[Any] = (), verbose: Any = True, process: Optional[str] = None, check: bool = True,
+        **options: Any) -> History:
     """Trains inside a budget and leaves the weights and statistics in the model.
 
     model, data: whatever `hr.model` and `hr.data` take.  budget: "6GiB", "50%", bytes; on the host it covers this whole process.
@@ -347,10 +348,13 @@ def fit(model: Any, data: Any, *, epochs: Optional[int] = None, steps: Optional[
     process="own": in a child that imports no framework, since a budget on the host covers the whole process.  Datasets and loaders stay
     here and are called as samples are needed.
 
+    check: one step of a module of torch or a model of Keras, loss and every gradient, is first compared with its framework's own on at
+    most eight samples of the data, in a child process; a difference raises Refused.  False skips it.
+
     Ctrl-C finishes the step, saves if there is a folder, keeps the weights in the model, and raises KeyboardInterrupt.
     Raises DoesNotFit before anything is allocated."""
     given = {"epochs": epochs, "steps": steps, "batch": batch, "budget": budget, "val_data": val_data, "val_split": val_split,
-             "loss": loss, "optimizer": optimizer, **options}
+             "loss": loss, "optimizer": optimizer, "check": check, **options}
     listener = Listener(callbacks, screen(verbose, epochs or 0))
     if process == "own":
         from .own import train_apart

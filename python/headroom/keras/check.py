@@ -15,6 +15,7 @@ from ..exported import Exported
 from ..loss import class_dim
 from ..size import Size
 from .export import unique_paths
+from .goal import Goal
 from .trace import argument_of
 
 
@@ -54,9 +55,13 @@ def feeds_of(e: Exported, batch: int, seed: int = 0) -> dict[str, np.ndarray]:
     return feeds
 
 
-def loss_of(outputs: list, e: Exported, label: Any, soft: bool) -> Any:
+def loss_of(outputs: list, e: Exported, feeds: Mapping[str, np.ndarray], soft: bool) -> Any:
     import torch
 
+    label = torch.from_numpy(feeds["label"]) if "label" in feeds else None
+    if e.loss == "own":
+        given = [torch.from_numpy(feeds[n]) for n, _, _ in e.inputs[e.reads:]]
+        return e.end.total(given, outputs, True) if isinstance(e.end, Goal) else e.end(*given, outputs[0])
     if e.loss == "squares":
         return sum(o.pow(2).mean() for o in outputs)
     first = outputs[0]
@@ -81,9 +86,8 @@ def theirs(model: Any, e: Exported, feeds: Mapping[str, np.ndarray], steps: int,
     out = Outcome()
     names = {id(v): n for v, n in zip(model.variables, (paths or unique_paths(model)).values())}
     kept = [np.array(keras.ops.convert_to_numpy(v.value)) for v in model.variables]
-    xs = [torch.from_numpy(feeds[n]) for n, _, _ in e.inputs]
+    xs = [torch.from_numpy(feeds[n]) for n, _, _ in e.inputs[:e.reads]]
     argument = argument_of(model, xs)
-    label = torch.from_numpy(feeds["label"]) if "label" in feeds else None
     try:
         with mean(model):
             with torch.no_grad():
@@ -94,7 +98,7 @@ def theirs(model: Any, e: Exported, feeds: Mapping[str, np.ndarray], steps: int,
                 for v in model.trainable_variables:
                     v.value.grad = None
                 with sides if sides is not None and i == 0 else contextlib.nullcontext():
-                    x = loss_of(tree.flatten(model(argument, training=True)), e, label, soft)
+                    x = loss_of(tree.flatten(model(argument, training=True)), e, feeds, soft)
                     x = x + sum(v.regularizer(v.value).to(x) for v in model.trainable_variables if getattr(v, "regularizer", None))
                 x.backward()
                 out.losses.append(float(x.detach()))
@@ -143,7 +147,7 @@ def check_evaluation(model: Any, e: Exported, batch: int = 5, feeds: Optional[Ma
     finally:
         r.close()
     with mean(model):
-        out = model(argument_of(model, [feeds[n] for n, _, _ in e.inputs]), training=False)
+        out = model(argument_of(model, [feeds[n] for n, _, _ in e.inputs[:e.reads]]), training=False)
     b.outputs = [np.asarray(keras.ops.convert_to_numpy(y), "float32") for y in tree.flatten(out)]
     if e.loss == "cross_entropy" and (np.abs(b.outputs[0].sum(-1) - 1) < 1e-4).all() and (b.outputs[0] >= 0).all():
         b.outputs[0] = np.log(b.outputs[0])
@@ -155,8 +159,9 @@ def check_evaluation(model: Any, e: Exported, batch: int = 5, feeds: Optional[Ma
 
 
 def check(model: Any, e: Exported, batch: int = 5, steps: int = 1,
-          feeds: Optional[Mapping[str, np.ndarray]] = None, within: float = 1e-4) -> Compared:
-    """One step against the model's own; on another backend than torch its outputs in evaluation alone (`counted` is then 0)."""
+          feeds: Optional[Mapping[str, np.ndarray]] = None, within: float = 1e-4, wide: bool = True) -> Compared:
+    """One step against the model's own; on another backend than torch its outputs in evaluation alone (`counted` is then 0).
+    `wide`: False for single precision alone."""
     if keras.backend.backend() != "torch":
         return check_evaluation(model, e, batch, feeds)
     feeds = dict(feeds_of(e, batch), **(feeds or {}))
@@ -166,11 +171,11 @@ def check(model: Any, e: Exported, batch: int = 5, steps: int = 1,
         soften(a, b)
     states = [n for n in e.weights if e.model.train.named[n].entry.kind == "state" and not n.startswith("constant.")]
     r = compare(a, b, states)
-    twin = None if r.good(within) else double_of(model)
+    twin = None if r.good(within) or not wide else double_of(model)
     if twin is None:
         return r
     from ..torch.check import by_double
 
-    wide = {k: v.astype("float64") if v.dtype == "float32" else v for k, v in feeds.items()}
+    doubles = {k: v.astype("float64") if v.dtype == "float32" else v for k, v in feeds.items()}
     return by_double(e, feeds, batch, states, a, b,
-                     lambda sides: theirs(twin, e, wide, steps, a.rate, unique_paths(model), sides), within)
+                     lambda sides: theirs(twin, e, doubles, steps, a.rate, unique_paths(model), sides), within)

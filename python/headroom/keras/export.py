@@ -206,7 +206,7 @@ def export(model: Any, loss: str = "cross_entropy", name: Optional[str] = None, 
     if unread:
         notes.append(f"{len(unread)} variables are read by neither form: {', '.join(unread[:5])}")
     made = Model(name or model.name, found, builds[0].form, builds[1].form)
-    return Exported(made, weights, inputs, orders, {}, loss, {}, {}, notes, front.truths, odds)
+    return Exported(made, weights, inputs, orders, {}, loss, {}, {}, notes, front.truths, last, odds)
 
 
 def notes_of(model: Any) -> list[str]:

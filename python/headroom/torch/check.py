@@ -73,7 +73,8 @@ def mean() -> Iterator[None]:
         yield
 
 
-def loss_of(outputs: Sequence[torch.Tensor], loss: str, label: Any, dim: Optional[int]) -> torch.Tensor:
+def loss_of(outputs: Sequence[torch.Tensor], loss: str, label: Any, dim: Optional[int],
+            rows: Optional[Sequence[int]] = None) -> torch.Tensor:
     first = outputs[0]
     if loss == "own":
         return first.reshape(())
@@ -82,9 +83,9 @@ def loss_of(outputs: Sequence[torch.Tensor], loss: str, label: Any, dim: Optiona
         return squares
     if loss == "cross_entropy":
         class Shape:
-            rank = first.dim()
+            rank, shape = first.dim(), tuple(first.shape)
 
-        d = class_dim(Shape, dim, 1)  # type: ignore[arg-type]
+        d = class_dim(Shape, dim, 1, rows)  # type: ignore[arg-type]
         return F.cross_entropy(first.movedim(d, -1).flatten(0, -2), label.flatten().long())
     if loss == "mean_squared_error":
         return F.mse_loss(first, label)
@@ -111,7 +112,7 @@ def labels(e: Exported, batch: int, seed: int = 0) -> dict[str, np.ndarray]:
 
 
 def theirs(module: torch.nn.Module, inputs: Sequence[torch.Tensor], label: Optional[np.ndarray], loss: str, steps: int,
-           rate: float, dim: Optional[int] = None, sides: Optional[Sides] = None) -> Outcome:
+           rate: float, dim: Optional[int] = None, sides: Optional[Sides] = None, rows: Optional[Sequence[int]] = None) -> Outcome:
     """`sides`: those to take at kinks in the first step."""
     m, out = copy.deepcopy(module), Outcome()
     target = torch.from_numpy(label) if label is not None else None
@@ -122,12 +123,12 @@ def theirs(module: torch.nn.Module, inputs: Sequence[torch.Tensor], label: Optio
         with torch.no_grad():
             outputs = flat(m(*inputs))
             out.outputs = [o.numpy() for o in outputs[loss == "own":]]
-            out.eval_loss = float(loss_of(outputs, loss, target, dim))
+            out.eval_loss = float(loss_of(outputs, loss, target, dim, rows))
         m.train()
         for i in range(steps):
             m.zero_grad()
             with sides if sides is not None and i == 0 else contextlib.nullcontext():
-                x = loss_of(flat(m(*inputs)), loss, target, dim)
+                x = loss_of(flat(m(*inputs)), loss, target, dim, rows)
             x.backward()
             out.losses.append(float(x.detach()))
             grads = {n: p.grad for n, p in m.named_parameters() if p.grad is not None}
@@ -141,32 +142,33 @@ def theirs(module: torch.nn.Module, inputs: Sequence[torch.Tensor], label: Optio
     return out
 
 
-def check(module: torch.nn.Module, e: Exported, inputs: Sequence[torch.Tensor], steps: int = 1,
-          dim: Optional[int] = None, within: float = 1e-4) -> Compared:
-    """One training step and one evaluation of both sides; raises nothing for a difference.
+def check(module: torch.nn.Module, e: Exported, inputs: Sequence[torch.Tensor], steps: int = 1, dim: Optional[int] = None,
+          within: float = 1e-4, label: Optional[np.ndarray] = None, rows: Optional[Sequence[int]] = None, wide: bool = True) -> Compared:
+    """One training step and one evaluation of both sides; raises nothing for a difference.  `label`: what the loss wants (default:
+    drawn); `rows`: as export() has it; `wide`: False for single precision alone.
 
     First both in single precision.  Where they differ by more than `within`, the module runs again in double precision, and where they
     still do, once more on our side of every kink (headroom.sides): Compared says which of these it is, and how far the module's
     own single precision is from its double."""
     batch = int(inputs[0].shape[0])
-    feeds = {n: x.numpy() for (n, _, _), x in zip(e.inputs, inputs)} | labels(e, batch)
+    feeds = {n: x.numpy() for (n, _, _), x in zip(e.inputs, inputs)} | ({"label": label} if label is not None else labels(e, batch))
     a = ours(e, feeds, batch, steps)
     states = [n for n in e.weights if e.model.train.named[n].entry.kind == "state" and not n.startswith("constant.")]
 
     def run(m: torch.nn.Module, xs: Sequence[torch.Tensor], sides: Optional[Sides] = None) -> Outcome:
-        return theirs(m, xs, feeds.get("label"), e.loss, steps, a.rate, dim, sides)
+        return theirs(m, xs, feeds.get("label"), e.loss, steps, a.rate, dim, sides, rows)
 
     single = run(module, inputs)
     r = compare(a, single, states)
-    if r.good(within):
+    if r.good(within) or not wide:
         return r
-    wide = copy.deepcopy(module).double(), [x.double() if x.dtype == torch.float32 else x for x in inputs]
+    twin = copy.deepcopy(module).double(), [x.double() if x.dtype == torch.float32 else x for x in inputs]
 
     def run_wide(sides: Optional[Sides]) -> Outcome:
         was = torch.get_default_dtype()
         torch.set_default_dtype(torch.float64)  # for what the module makes itself
         try:
-            return run(*wide, sides)
+            return run(*twin, sides)
         finally:
             torch.set_default_dtype(was)
 

@@ -50,9 +50,19 @@ def ready(module: torch.nn.Module) -> Iterator[None]:
             setattr(inside, name, value)
 
 
+def in_order(module: torch.nn.Module, given: Sequence[Any]) -> tuple:
+    """As forward() has its arguments: what *args takes is one."""
+    kinds = [p.kind for p in inspect.signature(module.forward).parameters.values()]
+    first = kinds.index(inspect.Parameter.VAR_POSITIONAL) if inspect.Parameter.VAR_POSITIONAL in kinds else len(given)
+    return (*given[:first], tuple(given[first:])) if first < len(given) else tuple(given)
+
+
 def program(module: torch.nn.Module, example: Sequence[Any], training: bool) -> Any:
     module.train(training)
-    dynamic = tuple({0: torch.export.Dim.DYNAMIC} for _ in example)
+    script = next((n for n, m in module.named_modules() if isinstance(m, torch.jit.ScriptModule)), None)
+    if script is not None:
+        raise Never("a module of torch.jit.script or torch.jit.trace: torch.export takes the module that it was made of", script or "the module")
+    dynamic = in_order(module, [{0: torch.export.Dim.DYNAMIC} for _ in example])
     try:
         quiet = contextlib.redirect_stderr(io.StringIO())  # it prints whole graphs when it fails
         with torch.enable_grad(), ready(module), stand_ins(), quiet:
@@ -66,6 +76,8 @@ def program(module: torch.nn.Module, example: Sequence[Any], training: bool) -> 
             first = "Python code that looks at the value of a tensor (if, while, int(), .item())"
         elif re.fullmatch(r"aten\.[\w.]+", first):
             first = f"{first} has a result that depends on data in a way that cannot be traced"
+        elif "found a fake tensor in the exported program constant" in first:
+            first = "an op that torch.export does not trace, such as one inside torch.vmap or torch.func"
         elif "specialized it to be a constant" in text:
             first = "the module's code works for one size of the batch alone: it compares that size, or makes a number of it (len(), int())"
         raise Refused(f"torch.export: {first}", place_of(text) or raised_at(e)) from e
@@ -157,7 +169,7 @@ def initial(a: np.ndarray) -> str:
     return f"normal {0.0 if abs(a.mean()) < 0.1 * a.std() else float(a.mean()):.6g} {float(a.std()):.6g}"
 
 
-def form_of(ep: Any, source: Source, names: Sequence[str], batch: int, derived: bool,
+def form_of(ep: Any, source: Source, names: Sequence[str], batch: int, training: bool, derived: bool,
             outside: Optional[Kept]) -> tuple[Form, Build, Walk, list, list]:
     form = Form()
     b = Build(form, lambda name, array: source.weights.__setitem__(name, array), batch)
@@ -177,6 +189,8 @@ def form_of(ep: Any, source: Source, names: Sequence[str], batch: int, derived: 
             walk.cells[node] = Cell(t)
         elif kind == "PARAMETER":
             walk.cells[node] = Cell(source.parameter(b, spec.target, constants[spec.target]))
+            if training:
+                walk.parameters[walk.cells[node]] = spec.target
         else:
             walk.cells[node] = _buffer(b, walk, source, spec, constants[spec.target])
     result = walk.run(ep.graph, ep.graph_module)
@@ -269,7 +283,7 @@ def export(module: torch.nn.Module, example: Sequence[torch.Tensor], loss: str =
     orders: list = []
     for i, ep in enumerate(programs):
         derived = i == 0 and programs[0] is programs[1]
-        form, b, walk, outputs, inputs = form_of(ep, source, given, batch, derived, outside)
+        form, b, walk, outputs, inputs = form_of(ep, source, given, batch, i == 0, derived, outside)
         outputs = [b.whole(o) for o in outputs if isinstance(o, (Tensor, Const))]
         outputs = [o for o in outputs if o.type == "f32"]
         if not outputs:

@@ -5,25 +5,31 @@ makes of forward() anyway it is left alone.  Where it multiplies each element of
 estimators, surrogates of spikes, reversed gradients), the number becomes part of the graph: y = f(x) + (x - x) m, with f, m and the
 second x held fixed.  Any other is refused with the line that calls it.
 
-Sequences that are packed (packed.py), gradients inside forward(), hooks on tensors, and len(), which makes a number of the size of the
-batch, are the others."""
+Sequences that are packed (packed.py), gradients inside forward(), hooks on tensors, len(), which makes a number of the size of the
+batch, and numbers drawn by Python's random or by NumPy, which would be the same in every step, are the others."""
 from __future__ import annotations
 
 import builtins
 import contextlib
+import random
+import sys
 from typing import Any, Iterator
 from unittest import mock
 
+import numpy as np
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
 from ..graph import Refused
-from ..place import caller
+from ..place import caller, foreign
 from . import packed
 
 Function = torch.autograd.Function
 gradients = torch.autograd.grad  # itself is replaced below
 NEAR = 1e-4
+DRAWS = {random: ("random", "uniform", "randint", "randrange", "choice", "choices", "sample", "shuffle", "gauss", "normalvariate"),
+         np.random: ("rand", "randn", "random", "random_sample", "uniform", "normal", "randint", "choice", "permutation", "shuffle",
+                     "binomial", "beta")}
 
 
 class Never(Refused):
@@ -184,16 +190,30 @@ def counted(x: Any, own: Any = len) -> Any:
     return x.shape[0] if isinstance(x, torch.Tensor) and x.dim() else own(x)
 
 
+def refuse_draw(kind: str, own: Any) -> Any:
+    """Of the user's code alone; what traces it may draw."""
+    def drawn(*args: Any, **kwargs: Any) -> Any:
+        if foreign(sys._getframe(1).f_code.co_filename):
+            return own(*args, **kwargs)
+        raise Never(f"{kind} inside forward(): what it draws would be the same in every step; torch.rand and its kind draw anew", caller())
+
+    return drawn
+
+
 @contextlib.contextmanager
 def stand_ins() -> Iterator[None]:
     kinds = functions()
     with contextlib.ExitStack() as stack:
-        for kind in kinds:  # not apply(), which modules hold under names of their own
-            kind.put()
-            stack.callback(kind.restore)
+        for made in kinds:  # not apply(), which modules hold under names of their own
+            made.put()
+            stack.callback(made.restore)
         stack.enter_context(mock.patch.object(torch.autograd, "grad", refuse_gradient))
         stack.enter_context(mock.patch.object(torch.Tensor, "backward", refuse_gradient))
         stack.enter_context(mock.patch.object(torch.Tensor, "register_hook", refuse_hook))
         stack.enter_context(mock.patch.object(builtins, "len", counted))
+        for where, names in DRAWS.items():
+            for name in names:
+                kind = f"{where.__name__}.{name}()"
+                stack.enter_context(mock.patch.object(where, name, refuse_draw(kind, getattr(where, name))))
         stack.enter_context(packed.taken())
         yield

@@ -21,6 +21,9 @@ from .decompose import decomposed
 from .ops import METADATA_ONLY, OPS, RANDOM, VIEWS, Call
 
 
+ASSERTIONS = ("_assert_tensor_metadata", "_assert_scalar", "sym_constrain_range_for_size", "_assert_async")
+
+
 def type_name(dtype: torch.dtype) -> str:
     return str(dtype).split(".")[1]
 
@@ -43,6 +46,18 @@ def where(node: torch.fx.Node) -> str:
 def scope(node: torch.fx.Node) -> str:
     stack = list((node.meta.get("nn_module_stack") or {}).values())
     return str(stack[-1][0]) if stack else ""
+
+
+def only_asserted(graph: torch.fx.Graph) -> set[torch.fx.Node]:
+    """Assertions, which are not ours to make, and what is computed for them alone."""
+    found: set[torch.fx.Node] = set()
+    for n in reversed(list(graph.nodes)):
+        if n.op != "call_function" or not isinstance(n.target, torch._ops.OpOverload):
+            continue
+        alone = bool(n.users) and all(u in found for u in n.users) and not n.target._schema.is_mutable
+        if alone or n.target._schema.name.split("::")[1] in ASSERTIONS:
+            found.add(n)
+    return found
 
 
 class Cell:
@@ -81,6 +96,7 @@ class Walk:
         self.build, self.outside = build, outside  # outside: ops that are not ours may run in PyTorch
         self.way_out = "" if outside else "; custom_ops=True (--custom-ops) runs it in PyTorch on the host"
         self.cells: dict[Any, Cell] = {}
+        self.parameters: dict[Cell, str] = {}  # those that may not be written to
         self.buffers: dict[Cell, str] = {}  # every buffer's name
         self.states: dict[str, Any] = {}  # those that are states: the current value
         self.counters: dict[str, int] = {}  # whole-number buffers that grow by this much a step
@@ -166,8 +182,11 @@ class Walk:
 
     def run(self, graph: torch.fx.Graph, owner: torch.nn.Module) -> Any:
         result: Any = None
+        asserted = only_asserted(graph)
         for node in graph.nodes:
-            if node.op == "call_function":
+            if node in asserted:
+                self.cells[node] = Cell(None)
+            elif node.op == "call_function":
                 self._call(node, owner)
             elif node.op == "get_attr":
                 self._attribute(node, owner)
@@ -240,9 +259,6 @@ class Walk:
 
     def _op(self, node: torch.fx.Node, target: Any) -> None:
         name = target._schema.name.split("::")[1]
-        if name in ("_assert_tensor_metadata", "_assert_scalar", "sym_constrain_range_for_size", "_assert_async"):
-            self.cells[node] = Cell(None)
-            return
         call = self._bind(node, target)
         if self.derived and name.rstrip("_") in ("dropout", "feature_dropout"):
             call["train"] = True
@@ -337,6 +353,8 @@ class Walk:
         kwargs = {k: v for k, v in kwargs.items() if k not in ("device", "pin_memory", "layout")}
         with torch.no_grad():
             out = target(*args, **kwargs)
+        if name in ("empty", "empty_strided"):
+            out.zero_()  # whatever lay there would differ from sample to sample
         made = self._wrap(out, node.meta.get("val"))
         if in_place and self.cells[node.args[0]] in self.buffers:
             self._count(node, call["self"], made)
@@ -418,6 +436,11 @@ class Walk:
         self._write_to(node, self.cells[node.args[0]], made)
 
     def _write_to(self, node: torch.fx.Node, target: Cell, made: Any) -> None:
+        base = target
+        while base.base is not None:
+            base = base.base
+        if base in self.parameters:
+            raise Refused(f"forward() writes into the parameter {self.parameters[base]}, which the optimizer alone may change")
         name = self.buffers.get(target, "")
         if name in self.states and isinstance(made, Tensor):
             self.states[name] = self.build.move(self.states[name], made)

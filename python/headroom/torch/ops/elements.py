@@ -317,6 +317,8 @@ def masked_fill(b: Build, c: Call) -> Tensor:
 
 @op("where")
 def where(b: Build, c: Call) -> Tensor:
+    if "self" not in c:
+        raise Refused("where() of a condition alone has a result whose size depends on data; where(condition, a, b) has not")
     return choose(b, c["condition"], operand(c["self"]), operand(c["other"]))
 
 

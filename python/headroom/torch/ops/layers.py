@@ -31,7 +31,7 @@ def addmm(b: Build, c: Call) -> Tensor:
 
 @op("einsum")
 def einsum(b: Build, c: Call) -> Tensor:
-    return b.einsum(c["equation"].replace(" ", ""), [b.tensor(x) for x in c["tensors"]])
+    return b.einsum(c["equation"].replace(" ", ""), [b.whole(x) for x in c["tensors"]])
 
 
 @op("bilinear")
