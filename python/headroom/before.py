@@ -1,8 +1,8 @@
 """Before a module of PyTorch or a model of Keras is trained: one step of both on a few of the user's own samples.
 
 It is the comparison of `python -m headroom export` (check.py).  It runs in a forked child, so that this process's memory, gradients,
-statistics and random numbers stay as they are; PyTorch has one thread there, because its pool does not outlive a fork.  A difference
-above the tolerance is refused with the parameter's name and the user's line.  What cannot be compared (too little memory, a backend that
+statistics and random numbers stay as they are; PyTorch has one thread there, because its pool does not outlive a fork.  Autograd refuses to
+run in a child of a process that has used it; then it runs here, on a copy, and random numbers are put back.  A difference above the tolerance is refused with the parameter's name and the user's line.  What cannot be compared (too little memory, a backend that
 does not run after a fork) is a warning, never a refusal."""
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ WITHIN, CERTAIN = 1e-4, 1e-2  # CERTAIN: where double precision cannot settle it
 MOST, LEAST = 8, 2  # samples
 ACTIVATIONS = 256 << 20  # bytes of them that more than LEAST samples may have
 SECONDS = 180.0
+USED = "autograd was used before the fork"
 SKIP = "check=False skips the comparison"
 
 _done: "weakref.WeakKeyDictionary[Any, str]" = weakref.WeakKeyDictionary()  # a framework's model -> the text that was compared
@@ -93,6 +94,8 @@ def compare_before(model: Any, step: Callable[[int, bool], Any], asked: Asked) -
         return
     wide = need(count, True) <= limit
     found, why = in_child(lambda: step(count, wide))
+    if why == USED:
+        found, why = here(lambda: step(count, wide))
     if why:
         asked.say(f"not compared with {name} before training: {why}")
     elif found is not None:
@@ -127,6 +130,29 @@ def place(e: Any, name: str) -> str:
             if x.kind == "node" and any(id(v) in own for v in x.inputs):
                 return str(x.source or (f"layer {x.scope}" if x.scope else ""))
     return ""
+
+
+def here(work: Callable[[], Any]) -> tuple[Any, str]:
+    """What `work` gives in this process, whose random numbers stay as they were."""
+    import random
+
+    import numpy as np
+    import torch
+
+    states = random.getstate(), np.random.get_state(), torch.get_rng_state()
+    try:
+        return work(), ""
+    except Exception as e:
+        return None, reason(e)
+    finally:
+        random.setstate(states[0])
+        np.random.set_state(states[1])
+        torch.set_rng_state(states[2])
+
+
+def reason(e: Exception) -> str:
+    said = (str(e).strip().splitlines() or [""])[0][:300]
+    return said if isinstance(e, Error) and said else f"{type(e).__name__}: {said}" if said else type(e).__name__
 
 
 # ---- the child ----
@@ -186,16 +212,27 @@ def _child(work: Callable[[], Any], into: int) -> None:
         os.dup2(quiet, 1)
         os.dup2(quiet, 2)
         begin_anew()
-        if "torch" in sys.modules:
-            sys.modules["torch"].set_num_threads(1)
         found, why = None, ""
-        try:
-            found = work()
-        except Exception as e:
-            said = str(e).strip().splitlines()
-            why = f"{type(e).__name__}: {said[0][:200]}" if said and not isinstance(e, Error) else said[0][:300] if said else type(e).__name__
+        if "torch" in sys.modules and not autograd():
+            why = USED
+        else:
+            try:
+                found = work()
+            except Exception as e:
+                why = reason(e)
         with os.fdopen(into, "wb") as f:
             f.write(pickle.dumps((found, why)))
         code = 0
     finally:
         os._exit(code)
+
+
+def autograd() -> bool:
+    """Whether PyTorch computes gradients in this child."""
+    torch: Any = sys.modules["torch"]
+    torch.set_num_threads(1)
+    try:
+        torch.ones(1, requires_grad=True).sum().backward()
+    except RuntimeError:
+        return False
+    return True

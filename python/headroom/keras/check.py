@@ -86,6 +86,7 @@ def theirs(model: Any, e: Exported, feeds: Mapping[str, np.ndarray], steps: int,
     out = Outcome()
     names = {id(v): n for v, n in zip(model.variables, (paths or unique_paths(model)).values())}
     kept = [np.array(keras.ops.convert_to_numpy(v.value)) for v in model.variables]
+    grads = [getattr(v.value, "grad", None) for v in model.trainable_variables]
     xs = [torch.from_numpy(feeds[n]) for n, _, _ in e.inputs[:e.reads]]
     argument = argument_of(model, xs)
     try:
@@ -113,6 +114,8 @@ def theirs(model: Any, e: Exported, feeds: Mapping[str, np.ndarray], steps: int,
     finally:
         for v, a in zip(model.variables, kept):
             v.assign(a)
+        for v, g in zip(model.trainable_variables, grads):
+            v.value.grad = g
     return out
 
 
