@@ -158,8 +158,8 @@ def reason(e: Exception) -> str:
 # ---- the child ----
 
 
-def in_child(work: Callable[[], Any]) -> tuple[Any, str]:
-    """What `work` gives in a copy of this process; or why there is nothing."""
+def in_child(work: Callable[[], Any], gradients: bool = True) -> tuple[Any, str]:
+    """What `work` gives in a copy of this process; or why there is nothing.  `gradients`: it needs autograd."""
     out, into = os.pipe()
     sys.stdout.flush()
     sys.stderr.flush()
@@ -173,7 +173,7 @@ def in_child(work: Callable[[], Any]) -> tuple[Any, str]:
             return None, str(e.strerror).lower()
     if pid == 0:
         os.close(out)
-        _child(work, into)
+        _child(work, into, gradients)
     os.close(into)
     data, ended = bytearray(), time.monotonic() + SECONDS
     try:
@@ -204,7 +204,7 @@ def _ended(pid: int) -> int:
     return os.waitpid(pid, 0)[1]
 
 
-def _child(work: Callable[[], Any], into: int) -> None:
+def _child(work: Callable[[], Any], into: int, gradients: bool) -> None:
     code = 1
     try:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -213,7 +213,7 @@ def _child(work: Callable[[], Any], into: int) -> None:
         os.dup2(quiet, 2)
         begin_anew()
         found, why = None, ""
-        if "torch" in sys.modules and not autograd():
+        if gradients and "torch" in sys.modules and not autograd():
             why = USED
         else:
             try:

@@ -158,7 +158,7 @@ class Compared(unittest.TestCase):
 
     def test_a_child_that_hangs_is_ended(self):
         with mock.patch.object(before, "SECONDS", 0.2):
-            found, why = before.in_child(lambda: __import__("time").sleep(60))
+            found, why = before.in_child(lambda: __import__("time").sleep(60), gradients=False)
         self.assertIsNone(found)
         self.assertIn("longer than", why)
 

@@ -227,5 +227,44 @@ class Back(unittest.TestCase):
         self.assertGreater(min(moved), 0)
 
 
+class Tanh(keras.layers.Layer):
+    """A recurrent cell of the user's."""
+
+    def __init__(self, units: int) -> None:
+        super().__init__()
+        self.units = self.state_size = units
+
+    def build(self, shape) -> None:
+        self.kernel = self.add_weight(shape=(shape[-1], self.units), name="kernel")
+        self.loop = self.add_weight(shape=(self.units, self.units), name="loop")
+
+    def call(self, x, states):
+        h = keras.ops.tanh(keras.ops.matmul(x, self.kernel) + keras.ops.matmul(states[0], self.loop))
+        return h, [h]
+
+
+class Strange(unittest.TestCase):
+    def same(self, *layers, shape: tuple) -> None:
+        keras.utils.set_random_seed(0)
+        model = keras.Sequential([keras.Input(shape), *layers])
+        e = front.export(model, "squares")
+        r = front.check(model, e, 4, 3, feeds_of(e, 4))
+        self.assertTrue(r.good(), r)
+
+    def test_cells_are_unrolled(self) -> None:
+        L = keras.layers
+        self.same(L.RNN(Tanh(5), return_sequences=True, go_backwards=True), L.RNN([L.LSTMCell(4), L.GRUCell(3)]), shape=(4, 3))
+        self.same(L.ConvLSTM2D(3, 3, padding="same", return_sequences=True), L.ConvLSTM2D(2, 3), shape=(3, 5, 5, 2))
+
+    def test_transposed_convolutions_of_volumes(self) -> None:
+        L = keras.layers
+        self.same(L.Conv3DTranspose(3, 3, 2, padding="same", activation="tanh"), L.Conv3DTranspose(2, 2, 3), shape=(3, 3, 2, 2))
+
+    def test_norms_and_sparse_activations(self) -> None:
+        L = keras.layers
+        self.same(L.Dense(6), *[L.Activation(a) for a in ("squareplus", "sparse_plus")],
+                  L.Lambda(lambda x: keras.ops.norm(x, axis=-1, keepdims=True) + keras.ops.norm(x, ord=1, axis=-1, keepdims=True)), shape=(5,))
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -37,6 +37,14 @@ def activate(b: Build, x: Tensor, f: Any) -> Tensor:
     if name == "glu":
         first, gate = b.split(x, 2, -1)
         return b.map2("mul", first, b.map1("sigmoid", gate))
+    if name == "squareplus":
+        root = b.map1("sqrt", b.affine(b.map1("power", x, exponent=2.0), 1.0, 4.0))
+        return b.affine(b.map2("add", x, root), 0.5)
+    if name == "sparse_sigmoid":
+        return b.clip(b.affine(x, 0.5, 0.5), 0.0, 1.0)
+    if name == "sparse_plus":
+        middle = b.affine(b.map1("power", b.affine(b.clip(x, -1.0, 1.0), 1.0, 1.0), exponent=2.0), 0.25)
+        return b.map2("add", middle, b.map1("relu", b.affine(x, 1.0, -1.0)))
     raise Refused(f"the activation {name}")
 
 
@@ -272,6 +280,17 @@ def logsumexp(b: Build, c: Call) -> Tensor:
     if not c.keep:
         top = b.squeeze(top, axes)
     return b.map2("add", b.map1("log", total), top)
+
+
+@layer("Norm")
+def norm(b: Build, c: Call) -> Tensor:
+    x, of = c.x(), c.op.ord
+    axes = c.axes(x.rank)
+    if of == 1 and len(axes) == 1:
+        return b.reduce("sum", b.map1("abs", x), axes, c.keep)
+    if of not in (None, "fro", 2) or of == 2 and len(axes) > 1:
+        raise Refused(f"norm of the order {of}")
+    return b.map1("sqrt", b.reduce("sum", b.map1("power", x, exponent=2.0), axes, c.keep))
 
 
 @layer("Argmax")

@@ -103,10 +103,27 @@ def separable(b: Build, c: Call) -> Tensor:
 @layer("Conv", "DepthwiseConv")
 def conv_op(b: Build, c: Call) -> Tensor:
     """ops.conv and ops.depthwise_conv."""
-    x, kernel = channels_last(b, c.op, c.x()), c.get("kernel", 1)
+    x, kernel = channels_last(b, c.op, b.tensor(c.x())), c.get("kernel", 1)
     if type(c.op).__name__ == "DepthwiseConv":
         return back(b, c.op, convolve(b, c.op, x, apart(b, kernel), None, kernel.shape[-2]))
     return back(b, c.op, convolve(b, c.op, x, kernel, None, x.shape[-1] // kernel.shape[-2]))
+
+
+@layer("Conv3DTranspose")
+def conv3d_transpose(b: Build, c: Call) -> Tensor:
+    if c.op.output_padding is not None:
+        raise Refused("Conv3DTranspose with output_padding")
+    x, kernel = ahead(b, input_of(b, c)), c.weight(c.op.kernel)
+    stride, dilation = several(c.op.strides, 3), several(c.op.dilation_rate, 3)
+    spans = [(kernel.shape[i] - 1) * dilation[i] + 1 for i in range(3)]
+    extra = [max(0, stride[i] - spans[i]) for i in range(3)]
+    y = b.conv_transpose(x, b.permute(kernel, (4, 3, 0, 1, 2)), None, stride, (0, 0, 0), extra, dilation, 1)
+    for i in range(3):
+        cut = max(0, spans[i] - stride[i]) if c.op.padding == "same" else 0
+        y = b.slice(y, 2 + i, cut // 2, y.shape[2 + i] - cut) if cut else y
+    bias = bias_of(c)
+    y = y if bias is None else b.map2("add", y, b.reshape(b.plain(bias), (y.shape[1], 1, 1, 1)))
+    return finish(b, c, behind(b, y))
 
 
 @layer("Conv1DTranspose", "Conv2DTranspose")

@@ -39,10 +39,29 @@ def each_step(self: Any, inputs: Any, training: Any = None, mask: Any = None) ->
     return ops.reshape(y, (-1, inputs.shape[1], *y.shape[1:]))
 
 
+def unrolled(self: Any, sequences: Any, initial_state: Any = None, mask: Any = None, training: Any = False) -> Any:
+    """A recurrent layer with a cell of the user's, or with several: its steps one after the other."""
+    if self.stateful or mask is not None:
+        raise Refused("a recurrent layer of such a cell with stateful=True" if self.stateful else
+                      "a mask for a recurrent layer of such a cell; there are LSTM, GRU and SimpleRNN")
+    length = sequences.shape[1]
+    state = initial_state if initial_state is not None else tree.map_structure(as_symbol, self.get_initial_state(batch_size=1))
+    state, ys = list(state) if isinstance(state, (list, tuple)) else [state], []
+    for t in reversed(range(length)) if self.go_backwards else range(length):
+        y, state = self.cell(sequences[:, t], state, **({"training": training} if self.cell._call_has_training_arg else {}))
+        state = list(state) if isinstance(state, (list, tuple)) else [state]
+        ys.append(y)
+    self._maybe_reset_dropout_masks(self.cell)
+    out = ops.stack(ys, axis=1) if self.return_sequences else ys[-1]
+    return [out, *state] if self.return_state else out
+
+
 def open_call(self: Any, *args: Any, **kwargs: Any) -> Any:
     try:
         if isinstance(self, keras.layers.TimeDistributed):
             return each_step(self, *args, **kwargs)
+        if isinstance(self, keras.layers.RNN):
+            return unrolled(self, *args, **kwargs)
         return self.call(*args, **kwargs)
     except Refused as e:
         raise e if e.where else Refused(e.what, f"layer {self.path}") from None
