@@ -40,6 +40,7 @@ typedef struct library {
                                      int orientation, int stop);
     void (*TIFFClose)(tiff_file *t);
     int (*TIFFGetFieldDefaulted)(tiff_file *t, uint32_t tag, ...);
+    int (*TIFFSetField)(tiff_file *t, uint32_t tag, ...);
     int (*TIFFIsTiled)(tiff_file *t);
     int64_t (*TIFFScanlineSize)(tiff_file *t);
     int64_t (*TIFFTileSize)(tiff_file *t);
@@ -57,7 +58,7 @@ static bool load(library *l) {
            GET(TIFFOpenOptionsSetMaxSingleMemAlloc) && GET(TIFFOpenOptionsSetErrorHandlerExtR) &&
            GET(TIFFOpenOptionsSetWarningHandlerExtR) && GET(TIFFClientOpenExt) &&
            GET(TIFFReadRGBAImageOriented) && GET(TIFFClose) && GET(TIFFGetFieldDefaulted) &&
-           GET(TIFFIsTiled) && GET(TIFFScanlineSize) && GET(TIFFTileSize) &&
+           GET(TIFFSetField) && GET(TIFFIsTiled) && GET(TIFFScanlineSize) && GET(TIFFTileSize) &&
            GET(TIFFReadScanline) && GET(TIFFReadTile);
 }
 
@@ -233,8 +234,23 @@ static hr_status open_file(const library *l, bytes *b, const hri_image_info *inf
     return *out ? HR_OK : damaged(why);
 }
 
+/* Transparency is left out, as of every other format.  libtiff would multiply colours by it first; of those that are said to
+ * be multiplied already it leaves the hands off. */
+static void leave_alpha_out(const library *l, tiff_file *t) {
+    enum { EXTRA_SAMPLES = 338, MULTIPLIED = 1, PLAIN = 2, MOST = 8 };
+    uint16_t count = 0, kinds[MOST];
+    const uint16_t *said = NULL;
+    if (l->TIFFGetFieldDefaulted(t, EXTRA_SAMPLES, &count, &said) && said && count > 0 &&
+        count <= MOST && said[0] == PLAIN) {
+        memcpy(kinds, said, count * sizeof *kinds);
+        kinds[0] = MULTIPLIED;
+        (void)l->TIFFSetField(t, EXTRA_SAMPLES, (int)count, kinds); /* in memory alone */
+    }
+}
+
 static hr_status read_colours(const library *l, tiff_file *t, const hri_image_info *info,
                               uint32_t *to, hri_prose *why) {
+    leave_alpha_out(l, t);
     return l->TIFFReadRGBAImageOriented(t, info->width, info->height, to, 1 /* from above */, 1)
                ? HR_OK
                : damaged(why);
