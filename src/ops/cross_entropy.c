@@ -169,6 +169,13 @@ static const hri_case cross_entropy_cases[] = {
     {"many rows, f16", "f16[1100,9] i32[1100]", .ids = 9},
     {"two classes of very many, bf16", "bf16[3,8191,2] i64[3,8191]", .ids = 2, .batched = 3,
      .negative = 1, .flags = HRI_CASE_NO_GRAD},
+    {"one class", "f32[5,1] i32[5]", "smoothing=0.1", .ids = 1, .flags = HRI_CASE_AS_IS},
+    {"sixteen classes", "bf16[259,16] i32[259]", "smoothing=0.1", .ids = 16,
+     .flags = HRI_CASE_NO_GRAD | HRI_CASE_AS_IS},
+    {"none of many rows counts", "f16[8193,3] i32[8193]", .ids = 3, .negative = 2,
+     .flags = HRI_CASE_NO_GRAD | HRI_CASE_AS_IS},
+    {"many rows, added", "f32[16385,3] i32[16385]", "sum", .ids = 3, .negative = 1,
+     .flags = HRI_CASE_NO_GRAD | HRI_CASE_AS_IS},
     {"ids of another shape", "f32[7,10] i32[6]", .flags = HRI_CASE_BAD},
     {NULL, NULL},
 };
