@@ -7,6 +7,8 @@
  * goes from its last digit to its first: with m the unit, floor((d1*m + floor((d2*m + ...) / 10)) / 10) is the
  * exact floor of 0.d1d2...*m, since a floor inside of a floor of integers changes nothing.  So texts of any
  * length and any exponent cost no more than their length, and never lose a byte. */
+#include "base/bytes_up.h"
+
 #include <headroom/bytes.h>
 
 #include <stdbool.h>
@@ -161,12 +163,12 @@ hr_status hr_bytes_parse(const char *text, uint64_t whole, uint64_t *out) {
     return multiply(&d, unit, out) ? HR_OK : HR_E_RANGE;
 }
 
-/* bytes / unit * scale, rounded to the nearest. */
-static uint64_t scaled(uint64_t bytes, uint64_t unit, unsigned scale) {
-    return (uint64_t)(((u128)bytes * scale + unit / 2) / unit);
+/* bytes / unit * scale, rounded to the nearest or up. */
+static uint64_t scaled(uint64_t bytes, uint64_t unit, unsigned scale, bool up) {
+    return (uint64_t)(((u128)bytes * scale + (up ? unit - 1 : unit / 2)) / unit);
 }
 
-const char *hr_bytes_print(uint64_t bytes, char *buf, size_t size) {
+static const char *print(uint64_t bytes, bool up, char *buf, size_t size) {
     static const char *const names[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
     enum { LAST = sizeof names / sizeof names[0] - 1 };
     int at = 0;
@@ -176,18 +178,26 @@ const char *hr_bytes_print(uint64_t bytes, char *buf, size_t size) {
         at++;
     }
     /* 1023.9 KiB is 1.00 MiB: rounding must not bring a unit to 1024. */
-    if (at < LAST && bytes % unit && scaled(bytes, unit, 1) >= 1024) {
+    if (at < LAST && bytes % unit && scaled(bytes, unit, 1, up) >= 1024) {
         unit *= 1024;
         at++;
     }
-    const unsigned long long hundredths = scaled(bytes, unit, 100),
-                             tenths = scaled(bytes, unit, 10);
+    const unsigned long long hundredths = scaled(bytes, unit, 100, up),
+                             tenths = scaled(bytes, unit, 10, up);
     if (bytes % unit == 0 || tenths >= 1000) {
-        snprintf(buf, size, "%llu %s", (unsigned long long)scaled(bytes, unit, 1), names[at]);
+        snprintf(buf, size, "%llu %s", (unsigned long long)scaled(bytes, unit, 1, up), names[at]);
     } else if (hundredths >= 1000) {
         snprintf(buf, size, "%llu.%llu %s", tenths / 10, tenths % 10, names[at]);
     } else {
         snprintf(buf, size, "%llu.%02llu %s", hundredths / 100, hundredths % 100, names[at]);
     }
     return buf;
+}
+
+const char *hr_bytes_print(uint64_t bytes, char *buf, size_t size) {
+    return print(bytes, false, buf, size);
+}
+
+const char *hri_bytes_print_up(uint64_t bytes, char *buf, size_t size) {
+    return print(bytes, true, buf, size);
 }

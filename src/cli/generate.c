@@ -52,7 +52,7 @@ static int refuse(hri_cli *cli, const hr_generate_info *n, bool json) {
     }
     hri_json j;
     hri_cli_json_start(&j);
-    hri_infer_refusal_json(n->model, n->checkpoint, n->budget_bytes, n->refusal, &j);
+    hri_infer_refusal_json(n->model, n->checkpoint, n->budget_bytes, n->refusal, 0, &j);
     return hri_cli_json_end(cli, &j, HRI_EXIT_NO);
 }
 

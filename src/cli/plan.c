@@ -19,13 +19,14 @@
 #include "see/outputs.h"
 #include "show/help_texts.h"
 
-#define MIB (UINT64_C(1) << 20)
+#define ASSUMED "synthetic"
 
 /* Everything that one run of the command holds. */
 typedef struct work {
     hri_cli *cli;
     const hri_plan_flags *flags;
-    const char *model; /* as it was typed; NULL: a problem */
+    const char *model;   /* as it was typed; NULL: a problem */
+    const char *assumed; /* data that the plan counts though none was named; NULL: none */
     hri_text training, passes;
     hr_ctx *ctx;
     hr_plan *plan;
@@ -69,6 +70,12 @@ static int plan_problem(work *w, const hr_job_options *job) {
     return status == HR_OK ? HRI_EXIT_YES : hri_cli_error(w->cli, &error);
 }
 
+/* On the host the budget is of the process, so that a run's input, threads, records and checkpoints are in it.  Where no
+ * data is named, made-up data stands for it: what is called the minimum then is one for `train`. */
+static bool assumes_data(const hri_plan_flags *f) {
+    return !f->data && !f->net && !strcmp(f->device, "host");
+}
+
 static int plan_model(work *w, hr_job_options *job) {
     hr_error error = {0};
     job->model = w->model;
@@ -76,7 +83,18 @@ static int plan_model(work *w, hr_job_options *job) {
     if (code != HRI_EXIT_YES) {
         return code;
     }
-    const hr_status status = hr_job_plan(w->ctx, job, &w->plan, &error);
+    hr_status status = HR_E_UNSUPPORTED;
+    if (assumes_data(w->flags)) {
+        job->data = w->assumed = ASSUMED;
+        status = hr_job_plan(w->ctx, job, &w->plan, &error);
+        if (status != HR_OK && status != HR_E_CANCELLED && error.cause == HR_CAUSE_USAGE) {
+            job->data = w->assumed = NULL; /* inputs that nobody can make up: the step alone */
+            status = HR_E_UNSUPPORTED;
+        }
+    }
+    if (!w->assumed) {
+        status = hr_job_plan(w->ctx, job, &w->plan, &error);
+    }
     return status == HR_OK ? HRI_EXIT_YES : hri_cli_error(w->cli, &error);
 }
 
@@ -271,20 +289,11 @@ static hr_status add_train(const work *w, hri_text *out) {
     return status == HR_OK ? hri_text_status(out) : status;
 }
 
-/* Is there room for what a run takes beside its plan: input, threads that read it, records, checkpoints? */
-static bool leaves_room(const work *w) {
-    const hri_plan_row *r = &w->plan->answer.row;
-    const uint64_t samples = r->part > 0 ? (uint64_t)r->part : 1;
-    const uint64_t run = 8 * MIB + 16 * (r->input_bytes / samples);
-    return !w->flags->budget || w->plan->job.engine ||
-           r->peak_bytes + run <= w->plan->job.budget_bytes;
-}
-
 static void say_next(const work *w) {
     hri_text command = {0};
     const hri_change curve = {"curve", "true"};
     const hri_plan_job *j = &w->plan->job;
-    const bool trains = w->model && (j->threads || j->engine) && leaves_room(w);
+    const bool trains = w->model && (j->threads || j->engine);
     const hr_status status = trains && hri_command_find("train")
                                  ? add_train(w, &command)
                                  : add_command(w, &curve, 1, &command);
@@ -302,6 +311,7 @@ static int show(work *w) {
                                   .trial = w->trial.steps ? &w->trial : NULL,
                                   .saved = w->saved.path ? &w->saved : NULL,
                                   .speller = &w->speller,
+                                  .assumed = w->assumed,
                                   .curve = w->flags->curve};
     const int code = hri_cli_answer(w->cli, &sheet, w->flags->json);
     if (!w->flags->json && code == HRI_EXIT_YES) {

@@ -4,11 +4,13 @@
  * then is the arena taken, so that what planning needed is not resident beside it. */
 #include <headroom/run.h>
 
+#include <stdio.h>
 #include <string.h>
 #include <headroom/budget.h>
 #include <headroom/bytes.h>
 
 #include "base/alloc.h"
+#include "base/bytes_up.h"
 #include "base/cores.h"
 #include "base/grow.h"
 #include "device/device.h"
@@ -33,6 +35,8 @@ struct hr_run {
     hr_budget *budget; /* NULL: the context's */
     hri_holding holding;
     uint64_t base_bytes, process_bytes; /* what was there before: as planned, and all of it */
+    uint64_t minimum_bytes;             /* of a refusal, with those beside */
+    uint64_t asked_bytes, beside_bytes; /* the whole budget; what of it is for something else */
     hr_error error;
 };
 
@@ -113,23 +117,28 @@ static hr_status look_at_budget(hr_run *r, const hr_run_options *o, trial *t, hr
     return status;
 }
 
-/* Refuses a budget under the floor. */
-static hr_status look_at_floor(hr_run *r, const hri_fit_case *c, hri_prose *why) {
-    hr_run_report *t = &r->report;
-    const hri_problem *p = &c->pieces[c->floor_piece].x.problem;
-    t->runtime_bytes = c->runtime_bytes;
-    t->floor_bytes = c->floor_bytes;
-    if (!t->budget_bytes || t->budget_bytes >= t->floor_bytes) {
-        return HR_OK;
+/* The minimum that is named is a budget that was planned for, so it is accepted when it is typed. */
+static hr_status refuse(hr_run *r, hri_fit *f, hri_prose *why) {
+    const hri_fit_fact *fact = &f->facts[0]; /* of the nominal machine, or of the GPU */
+    const uint64_t beside = r->beside_bytes, budget_bytes = r->report.budget_bytes;
+    uint64_t least = fact->floor_bytes;
+    char budget[32], minimum[32], missing[32], floor[32], below[96] = "";
+    const hr_status status = r->engine ? HR_OK : hri_fit_smallest(f, &least, NULL, why);
+    if (status != HR_OK) {
+        return status;
     }
-    char budget[32], floor[32], missing[32];
-    return hri_prose_set(why, HR_E_NO_PLAN,
-                         "a budget of %s is %s below the minimum of %s, set by %s",
-                         hr_bytes_print(t->budget_bytes, budget, sizeof budget),
-                         hr_bytes_print(t->floor_bytes - t->budget_bytes, missing, sizeof missing),
-                         hr_bytes_print(t->floor_bytes, floor, sizeof floor),
-                         c->floor_op == HRI_PROBLEM_NONE ? "inputs and persistent values"
-                                                         : p->ops[c->floor_op].name);
+    least = least > budget_bytes ? least : budget_bytes + 1;
+    r->minimum_bytes = least + beside;
+    if (least > fact->floor_bytes) {
+        snprintf(below, sizeof below, "; no plan can need less than %s",
+                 hr_bytes_print(fact->floor_bytes + beside, floor, sizeof floor));
+    }
+    return hri_prose_set(
+        why, HR_E_NO_PLAN, "a budget of %s is %s below the minimum of %s%s, set by %s",
+        hr_bytes_print(r->asked_bytes, budget, sizeof budget),
+        hri_bytes_print_up(least + beside - r->asked_bytes, missing, sizeof missing),
+        hri_bytes_print_up(least + beside, minimum, sizeof minimum), below,
+        fact->floor_op[0] ? fact->floor_op : "inputs and persistent values");
 }
 
 static void report_plans(hr_run *r, const hri_fit_job *job, const hri_fit_plans *plans) {
@@ -141,6 +150,7 @@ static void report_plans(hr_run *r, const hri_fit_job *job, const hri_fit_plans 
     }
     t->recomputed_ops = plans->again_count;
     t->time_ratio = plans->base_time_ns > 0 ? plans->time_ns / plans->base_time_ns : 1.0;
+    t->runtime_bytes = plans->runtime_bytes;
     t->persistent_bytes = plans->bottom_bytes;
     t->arena_bytes = plans->arena_bytes - plans->bottom_bytes;
     t->peak_bytes = plans->peak_bytes;
@@ -167,21 +177,38 @@ static hr_status bind(hr_run *r, const hri_fit_plans *plans, uint64_t seed, hri_
     return hri_runner_open(&o, &r->runner, why);
 }
 
-static hr_status plan_and_bind(hr_run *r, hri_fit *f, hri_fit_case *c, const hr_run_options *o,
-                               hri_prose *why) {
-    hri_fit_plans plans = {0};
-    hr_status status = hri_fit_case_set_threads(f, c, f->job.machine.threads, why);
+/* All threads first, as a matter of speed; where that does not fit, as a training is fitted (fit.h): fewer threads, a
+ * longer search, the smallest plan there is. */
+static hr_status plan(hr_run *r, hri_fit *f, hri_fit_plans *out, hri_prose *why) {
+    const uint64_t budget = r->report.budget_bytes;
+    hri_fit_case *c = NULL;
+    hr_status status = hri_fit_case_get(f, 1, &c, why);
+    if (status == HR_OK) {
+        r->report.floor_bytes = c->floor_bytes;
+        status = hri_fit_case_set_threads(f, c, f->job.machine.threads, why);
+    }
     if (status == HR_OK && r->engine) {
         hri_engine_scratch_drop(r->engine);
         hri_fit_case_measure(&f->job, c);
+        r->report.floor_bytes = f->facts[0].floor_bytes = c->floor_bytes;
     }
     if (status == HR_OK) {
-        status = look_at_floor(r, c, why);
+        status = budget && c->floor_bytes > budget ? HR_E_NO_PLAN
+                                                   : hri_fit_case_plan(f, c, budget, 0, out, why);
     }
-    if (status == HR_OK) {
-        status = hri_fit_case_plan(f, c, r->report.budget_bytes, 0, &plans, why);
+    if (status == HR_E_NO_PLAN && !r->engine) {
+        status = hri_fit_search(f, budget, HRI_FIT_LOOK, out, why);
     }
+    return status == HR_E_NO_PLAN ? refuse(r, f, why) : status;
+}
+
+static hr_status plan_and_bind(hr_run *r, hri_fit *f, const hr_run_options *o, hri_prose *why) {
+    hri_fit_plans plans = {0};
+    hr_status status = plan(r, f, &plans, why);
     if (status == HR_OK) {
+        if (!r->engine) {
+            hri_threads_shrink(r->threads, plans.threads ? plans.threads : 1);
+        }
         report_plans(r, &f->job, &plans);
         status = take_lease(r, o, why);
     }
@@ -194,19 +221,19 @@ static hr_status plan_and_bind(hr_run *r, hri_fit *f, hri_fit_case *c, const hr_
 
 static hr_status set_up(hr_run *r, const hr_run_options *o, hri_prose *why) {
     trial t = {0};
-    hri_fit f = {.job = {.given_count = 0}};
-    hri_fit_case *c = NULL;
-    hr_status status = look_at_device(r, &f.job, &t, why);
+    hri_fit *f = hri_calloc(1, sizeof *f);
+    if (!f) {
+        return HR_E_NOMEM_HOST;
+    }
+    hr_status status = look_at_device(r, &f->job, &t, why);
     if (status == HR_OK) {
         status = look_at_budget(r, o, &t, why);
     }
     if (status == HR_OK) {
-        status = hri_fit_case_open(&f.job, 1, &c, why);
+        status = plan_and_bind(r, f, o, why);
     }
-    if (status == HR_OK) {
-        status = plan_and_bind(r, &f, c, o, why);
-    }
-    hri_fit_case_close(c);
+    hri_fit_close(f);
+    hri_free(f);
     hri_trim();
     return status == HR_OK ? hri_runner_take(r->runner, why) : status;
 }
@@ -228,6 +255,11 @@ static hr_status make_fed(hr_run *r) {
 }
 
 hr_status hr_run_open(const hr_run_options *theirs, hr_run **out, hr_error *why) {
+    return hri_run_open_beside(theirs, 0, out, why);
+}
+
+hr_status hri_run_open_beside(const hr_run_options *theirs, uint64_t beside_bytes, hr_run **out,
+                              hr_error *why) {
     hri_prose prose = {{0}};
     hr_run_options own = {0};
     const hr_run_options *options = &own;
@@ -248,7 +280,11 @@ hr_status hr_run_open(const hr_run_options *theirs, hr_run **out, hr_error *why)
         r->device = options->device;
         r->count = (uint32_t)options->graph_count;
         memcpy(r->graphs, options->graphs, r->count * sizeof r->graphs[0]);
-        r->report.budget_bytes = options->budget_bytes;
+        r->asked_bytes = options->budget_bytes;
+        r->beside_bytes = beside_bytes;
+        r->report.budget_bytes = !r->asked_bytes                 ? 0
+                                 : r->asked_bytes > beside_bytes ? r->asked_bytes - beside_bytes
+                                                                 : 1; /* 0 would mean none */
         r->budget = options->budget;
         status = hri_threads_create(options->threads ? options->threads : hri_cores_usable(),
                                     &r->threads);
@@ -260,9 +296,11 @@ hr_status hr_run_open(const hr_run_options *theirs, hr_run **out, hr_error *why)
         status = set_up(r, options, &prose);
     }
     if (status != HR_OK) {
+        const uint64_t minimum = r ? r->minimum_bytes : 0;
         hr_run_close(r);
         if (why) {
             explain(why, status, &prose);
+            why->wanted_bytes = minimum;
         }
         return status;
     }

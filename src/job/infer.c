@@ -181,7 +181,9 @@ static hr_status open_supply(hr_predictor *i, const char *text, hri_prose *why) 
                               : hri_prose_set(why, begun, "%s", hr_status_text(begun));
     }
     const uint64_t most = i->of.budget_bytes / 2;
-    const uint64_t given = i->predictor ? i->data_bytes : i->o.data_budget_bytes;
+    const uint64_t given = i->predictor    ? i->data_bytes
+                           : i->less_bytes ? i->less_bytes
+                                           : i->o.data_budget_bytes;
     uint64_t bytes = given ? given : LEAST_DATA;
     hr_status status = HR_E_LIMIT;
     for (; status == HR_E_LIMIT; bytes += bytes / 2) {
@@ -212,7 +214,7 @@ static hr_status open_data(hr_predictor *i, hri_why *why) {
             return failed(why, "data", status, &prose);
         }
     }
-    for (size_t k = 0; k < i->source.note_count; k++) {
+    for (size_t k = 0; k < i->source.note_count && !i->less_bytes; k++) {
         hri_listener_warn(&i->of.listener, NULL, "%s", i->source.notes[k]);
     }
     status = weigh_samples(i, &prose);
@@ -282,7 +284,8 @@ static hr_status open_predictor(hr_predictor *i, hri_why *why) {
         .threads = (uint32_t)i->o.threads,
         .ledger = i->o.ledger,
         .wait_ms = i->o.wait_ms,
-        .name = hr_model_name(i->of.model)};
+        .name = hr_model_name(i->of.model),
+        .minimum_bytes = &i->minimum_bytes};
     hri_prose prose = {0};
     const hr_status status = hri_predictor_open(&options, &i->predictor, &prose);
     if (status == HR_E_NO_PLAN) {
@@ -353,6 +356,23 @@ static hr_status read_metrics(hr_predictor *i, hri_why *why) {
     return status == HR_OK ? HR_OK : hri_why_option(why, status, "metric", ": %s", prose.text);
 }
 
+/* The input with no more than it works well with, as in training (input.c): speed gives way before the answer is no. */
+static hr_status open_with_less(hr_predictor *i, hri_why *why) {
+    hr_pipeline_stats stats = {.size = sizeof stats};
+    hr_pipeline_get_stats(hri_supply_pipeline(i->supply), &stats);
+    const uint64_t least = hri_input_least_bytes(stats.smallest_bytes);
+    if (i->o.pipeline || i->o.data_budget_bytes || least >= i->data_bytes) {
+        return HR_OK;
+    }
+    i->less_bytes = least;
+    hri_supply_close(i->supply);
+    i->supply = NULL;
+    hri_source_deinit(&i->source);
+    i->source = (hri_source){0};
+    const hr_status status = open_data(i, why);
+    return status == HR_OK ? open_predictor(i, why) : status;
+}
+
 static hr_status open_all(hr_predictor *i, const char *more_passes, hri_why *why) {
     hr_status status = own_texts(i, why);
     const hri_trained_options of = {.checkpoint = i->o.checkpoint,
@@ -373,7 +393,8 @@ static hr_status open_all(hr_predictor *i, const char *more_passes, hri_why *why
     if (status == HR_OK) {
         status = open_data(i, why);
     }
-    return status == HR_OK ? open_predictor(i, why) : status;
+    status = status == HR_OK ? open_predictor(i, why) : status;
+    return status == HR_OK && !i->predictor ? open_with_less(i, why) : status;
 }
 
 hr_status hri_infer_open(hr_ctx *ctx, const hr_infer_options *o, const char *more_passes,
@@ -480,7 +501,7 @@ hr_status hr_predictor_get_info(const hr_predictor *i, hr_infer_info *out) {
         .batch = i->predictor ? hri_predictor_batch(i->predictor) : 0,
         .budget_bytes = i->o.budget || !i->predictor ? i->of.budget_bytes : 0,
         .peak_bytes = r.peak_bytes,
-        .minimum_bytes = r.floor_bytes,
+        .minimum_bytes = i->predictor ? r.floor_bytes : i->minimum_bytes,
         .runtime_bytes = r.runtime_bytes,
         .persistent_bytes = r.persistent_bytes,
         .arena_bytes = r.arena_bytes,

@@ -24,8 +24,11 @@ struct hr_predictor {
     hri_supply *supply;
     hri_predictor *predictor; /* NULL: it does not fit */
     hri_prose refusal;
-    int32_t *label_map; /* NULL: the data numbers its classes as the model does */
+    uint64_t minimum_bytes; /* of a refusal */
+    int32_t *label_map;     /* NULL: the data numbers its classes as the model does */
     uint64_t data_bytes;
+    uint64_t
+        less_bytes; /* what the input has to do with, because nothing fits beside more; 0: enough */
     uint64_t begun_ns, samples; /* of this pass */
     uint64_t bad_said;          /* bad samples that were named already */
     bool passed;                /* the data was gone through: it is opened anew for the next pass */

@@ -6,6 +6,7 @@
 #include "base/cores.h"
 #include "data/pipeline.h"
 #include "job/train.h"
+#include "job/trained.h"
 
 #define KIB (UINT64_C(1) << 10)
 
@@ -88,15 +89,13 @@ static uint64_t whole_units(uint64_t bytes) {
     return (bytes + 64 * KIB - 1) / (64 * KIB) * (64 * KIB);
 }
 
-/* The least that a pipeline works well with.  It is a matter of the data alone: a share that moved with the budget would
- * move the smallest budget. */
-static uint64_t least_bytes(uint64_t smallest) {
+uint64_t hri_input_least_bytes(uint64_t smallest) {
     return whole_units(smallest + smallest / 4 + 64 * KIB);
 }
 
 /* Two batches beside the smallest working set, so that one is made while the other is trained. */
 static uint64_t wanted_bytes(uint64_t smallest, uint64_t each, int64_t samples) {
-    const uint64_t least = least_bytes(smallest);
+    const uint64_t least = hri_input_least_bytes(smallest);
     const uint64_t wanted = whole_units(smallest + 2 * (uint64_t)samples * (each + KIB) + 64 * KIB);
     return wanted > least ? wanted : least;
 }
@@ -141,7 +140,7 @@ static hr_status size_train(hri_train_job *j, int64_t samples, hri_prose *why) {
         return status;
     }
     smallest += j->mix.classes ? 2 * each : 0; /* a pair is held while it is mixed */
-    j->train_bytes = j->train_least = least_bytes(smallest);
+    j->train_bytes = j->train_least = hri_input_least_bytes(smallest);
     j->train_wanted = wanted_bytes(smallest, each, samples);
     if (j->o.data_budget_bytes) {
         j->train_bytes = j->train_wanted = j->o.data_budget_bytes;
@@ -157,7 +156,7 @@ static hr_status size_validation(hri_train_job *j, int64_t samples, hri_prose *w
     }
     const hr_status status =
         measure_pipeline(j, j->val_text, &smallest, &each, &j->largest_stage, why);
-    j->val_bytes = least_bytes(smallest);
+    j->val_bytes = hri_input_least_bytes(smallest);
     /* Beside a GPU memory is there for whole batches; on the host weights and activations need it more. */
     j->val_wanted = wanted_bytes(smallest, each, j->plan->threads ? 1 : samples);
     return status;
@@ -171,12 +170,6 @@ hr_status hri_train_size_input(hri_train_job *j, int64_t samples) {
     }
     if (status == HR_OK && j->val_count) {
         status = size_validation(j, samples, &why);
-    }
-    if (status == HR_OK && j->plan->threads && j->plan->budget_bytes &&
-        j->train_least + (j->val_count ? j->val_bytes : 0) >= j->plan->budget_bytes) {
-        char text[512];
-        hri_train_explain_input(j, text, sizeof text);
-        return hri_why_set(&j->why, HR_CAUSE_NO_FIT, HR_E_NO_PLAN, "%s", text);
     }
     return status == HR_OK ? HR_OK : hri_train_failed(j, status, &why);
 }

@@ -64,8 +64,8 @@ static void put_bytes(const hr_plan *p, hr_plan_summary *s) {
     s->spilled_bytes = r->spill_bytes;
     s->minimum_bytes = j->floor_bytes;
     s->unconstrained_bytes = j->unplanned_bytes;
-    s->smallest_bytes =
-        j->smallest.fits && !j->fit.least_open ? j->smallest.peak_bytes : HR_UNKNOWN;
+    const uint64_t smallest = hri_plan_job_known_smallest(j);
+    s->smallest_bytes = smallest ? smallest : HR_UNKNOWN;
     s->planning_bytes = r->planning_bytes;
 }
 

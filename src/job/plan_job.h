@@ -189,6 +189,8 @@ HR_MUST_CHECK hr_status hri_plan_job_search(hri_plan_job *job, uint64_t budget_b
                                             hri_plan **plan, hri_prose *why);
 /* The smallest budget for which a plan is found. */
 HR_MUST_CHECK hr_status hri_plan_job_smallest(hri_plan_job *job, hri_plan_row *row, hri_prose *why);
+/* The same where it was looked for, all ways of splitting the batch included; 0: it was not. */
+uint64_t hri_plan_job_known_smallest(const hri_plan_job *job);
 /* As many threads as the plans were made for: fewer than asked for where the budget is tight.  Measured times end here. */
 void hri_plan_job_set_threads(hri_plan_job *job, const hri_fit_plans *plans);
 void hri_plan_row_of(const hri_plan_job *job, const hri_fit_plans *plans, hri_plan_row *row);

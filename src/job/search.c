@@ -158,6 +158,10 @@ hr_status hri_plan_job_smallest(hri_plan_job *j, hri_plan_row *row, hri_prose *w
     return status;
 }
 
+uint64_t hri_plan_job_known_smallest(const hri_plan_job *j) {
+    return j->smallest.fits && !j->fit.least_open ? j->smallest.peak_bytes : 0;
+}
+
 /* Looks of two lengths, and where none finds a plan the smallest there is: as for a model (fit/fit.h), so that
  * nothing at or above the smallest budget is refused. */
 static hr_status search_problem(hri_plan_job *j, uint64_t budget, uint32_t share, hri_plan_row *row,

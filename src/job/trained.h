@@ -41,4 +41,8 @@ HR_MUST_CHECK hr_status hri_trained_open(hri_trained *t, hr_ctx *ctx, const hri_
                                          hri_why *why);
 void hri_trained_close(hri_trained *t);
 
+/* The least that an input pipeline with this smallest working set works well with (input.c).  A matter of the data alone: a
+ * share that moved with the budget would move the smallest budget. */
+uint64_t hri_input_least_bytes(uint64_t smallest_bytes);
+
 #endif

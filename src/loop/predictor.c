@@ -91,19 +91,19 @@ static hr_status make_scores(hri_predictor *i, hri_prose *why) {
 static hr_status open_run(hri_predictor *i, const hri_predictor_options *o, hri_prose *why) {
     const hr_graph *graphs[] = {i->of[0].g, i->of[1].g};
     hr_error error = {0};
-    hr_run_options options = {.size = sizeof options,
-                              .device = o->device,
-                              .graphs = graphs,
-                              .graph_count = i->of[1].g ? 2 : 1,
-                              .threads = o->threads,
-                              .budget = o->ledger,
-                              .wait_ms = o->wait_ms,
-                              .name = o->name};
-    if (o->budget_bytes) { /* 0 would mean none */
-        options.budget_bytes =
-            o->budget_bytes > o->data_bytes ? o->budget_bytes - o->data_bytes : 1;
+    const hr_run_options options = {.size = sizeof options,
+                                    .device = o->device,
+                                    .graphs = graphs,
+                                    .graph_count = i->of[1].g ? 2 : 1,
+                                    .budget_bytes = o->budget_bytes,
+                                    .threads = o->threads,
+                                    .budget = o->ledger,
+                                    .wait_ms = o->wait_ms,
+                                    .name = o->name};
+    const hr_status status = hri_run_open_beside(&options, o->data_bytes, &i->run, &error);
+    if (status == HR_E_NO_PLAN && o->minimum_bytes) {
+        *o->minimum_bytes = error.wanted_bytes;
     }
-    const hr_status status = hr_run_open(&options, &i->run, &error);
     if (status != HR_OK) {
         return explain(why, status, &error);
     }
@@ -165,7 +165,7 @@ hr_status hri_predictor_open(const hri_predictor_options *o, hri_predictor **out
             return HR_OK;
         }
         hri_predictor_close(i);
-        if (status != HR_E_NO_PLAN || o->batch || batch == 1) {
+        if (status != HR_E_NO_PLAN || batch == 1) {
             return status;
         }
     }

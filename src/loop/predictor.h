@@ -31,7 +31,7 @@ typedef struct hri_predictor_options {
     hri_supply *supply;
     hri_pixels
         pixels; /* of images that the supply gives as bytes; zeros: it gives what the model asks for */
-    int64_t batch;  /* samples at once; 0: as many as fit */
+    int64_t batch;  /* samples at once, or fewer where so many do not fit; 0: as many as fit */
     int outputs;    /* the result "logits" is read whatever its shape, for hri_predictor_output */
     int single;     /* the supply's last samples come one by one: its loss leaves nothing out */
     uint64_t count; /* samples there are: a batch is not much larger; HR_COUNT_UNKNOWN: not known */
@@ -42,9 +42,11 @@ typedef struct hri_predictor_options {
         *ledger; /* whose bounds hold, too, and which the supply has leased from; NULL: none */
     uint64_t wait_ms;
     const char *name; /* of the holder of its leases */
+    uint64_t *
+        minimum_bytes; /* gets the budget that one sample at once needs, when it does not fit; NULL: not asked */
 } hri_predictor_options;
 
-/* HR_E_NO_PLAN: it does not fit, with the floor and its op in the sentence; whatever loading a checkpoint gives. */
+/* HR_E_NO_PLAN: it does not fit, with the minimum and its op in the sentence; whatever loading a checkpoint gives. */
 HR_MUST_CHECK hr_status hri_predictor_open(const hri_predictor_options *o, hri_predictor **out,
                                            hri_prose *why);
 /* NULL is allowed. */

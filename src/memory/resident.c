@@ -26,13 +26,13 @@ void hri_resident_read(uint64_t *now_bytes, uint64_t *peak_bytes) {
     }
 }
 
-/* One pass over the mappings: what is resident of all of them, and of files what is not. */
-static void read_mappings(uint64_t *resident, uint64_t *missing) {
+/* One pass over the mappings: what is resident of all of them, of files the whole, and of that what is not resident. */
+static void read_mappings(uint64_t *resident, uint64_t *files, uint64_t *missing) {
     hri_proc f;
     char line[512], path[256];
     unsigned long long kib, size = 0;
     int counted = 0;
-    *resident = *missing = 0;
+    *resident = *files = *missing = 0;
     if (!hri_proc_open(&f, "", "/proc/self/smaps")) {
         return;
     }
@@ -45,6 +45,7 @@ static void read_mappings(uint64_t *resident, uint64_t *missing) {
             size = kib;
         } else if (sscanf(line, "Rss: %llu", &kib) == 1) {
             *resident += (uint64_t)kib * 1024;
+            *files += counted ? (uint64_t)(size > kib ? size : kib) * 1024 : 0;
             *missing += counted && size > kib ? (uint64_t)(size - kib) * 1024 : 0;
         }
     }
@@ -81,18 +82,19 @@ void hri_resident_read_kinds(hri_resident_kinds *out) {
 }
 
 uint64_t hri_resident_unmapped(void) {
-    uint64_t resident, missing;
-    read_mappings(&resident, &missing);
+    uint64_t resident, files, missing;
+    read_mappings(&resident, &files, &missing);
     return missing;
 }
 
 uint64_t hri_resident_runtime(void) {
     static const uint64_t unit = UINT64_C(1) << 20;
-    uint64_t now, resident, missing;
+    uint64_t now, resident, files, missing;
     hri_resident_read(&now, NULL);
-    read_mappings(&resident, &missing);
-    const uint64_t bytes = (resident ? resident : now) + missing + unit;
-    return (bytes + unit - 1) / unit * unit;
+    read_mappings(&resident, &files, &missing);
+    /* Programs and libraries are as large in every run; the rest differs by some pages, and only that is rounded. */
+    const uint64_t rest = (resident ? resident : now) + missing - files;
+    return files + unit + (rest + unit - 1) / unit * unit;
 }
 
 uint64_t hri_resident_kernel(uint64_t bytes) {

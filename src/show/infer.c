@@ -74,11 +74,14 @@ const char *hri_infer_sum(const hri_infer_sheet *s, char *buf, size_t size) {
 }
 
 void hri_infer_refusal_json(const char *model, const char *checkpoint, uint64_t budget_bytes,
-                            const char *reason, hri_json *json) {
+                            const char *reason, uint64_t smallest_bytes, hri_json *json) {
     hri_json_bool(json, "fits", false);
     hri_json_string(json, "model", model);
     hri_json_string(json, "checkpoint", checkpoint);
     hri_json_u64(json, "budget_bytes", budget_bytes);
+    if (smallest_bytes) {
+        hri_json_u64(json, "smallest_bytes", smallest_bytes);
+    }
     hri_json_string(json, "reason", reason);
 }
 

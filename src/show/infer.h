@@ -25,9 +25,9 @@ void hri_infer_json(const hri_infer_sheet *s, hri_json *json);
 /* What was predicted and the memory it took, as a sentence. */
 const char *hri_infer_sum(const hri_infer_sheet *s, char *buf, size_t size);
 
-/* The members of the object of a refusal. */
+/* The members of the object of a refusal; smallest_bytes 0: not known. */
 void hri_infer_refusal_json(const char *model, const char *checkpoint, uint64_t budget_bytes,
-                            const char *reason, hri_json *json);
+                            const char *reason, uint64_t smallest_bytes, hri_json *json);
 
 /* Is this where a confusion matrix is printed rather than written: "-"? */
 bool hri_confusion_is_shown(const char *path);

@@ -38,6 +38,7 @@ typedef struct hri_plan_sheet {
     const hri_plan_trial *trial;     /* NULL: nothing was run */
     const hri_plan_saved *saved;     /* NULL: none */
     const hri_plan_speller *speller; /* NULL: "batch=27" */
+    const char *assumed;             /* data that is counted though none was named; NULL: none is */
     bool curve;                      /* the points of the curve are shown as a table too */
 } hri_plan_sheet;
 

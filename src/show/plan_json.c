@@ -2,6 +2,7 @@
 #include <headroom/bytes.h>
 #include <string.h>
 
+#include "base/bytes_up.h"
 #include "show/plan.h"
 
 static void put_row(hri_json *json, const hri_plan_row *r) {
@@ -126,8 +127,9 @@ static void put_bytes(hri_json *json, const hri_plan_job *j, const hri_plan_answ
     }
     hri_json_u64(json, "peak_bytes", r->peak_bytes);
     hri_json_u64(json, "floor_bytes", j->floor_bytes);
-    if (j->smallest.fits && !j->fit.least_open) { /* looked for: choices, or nothing fits */
-        hri_json_u64(json, "smallest_bytes", j->smallest.peak_bytes);
+    const uint64_t smallest = hri_plan_job_known_smallest(j); /* choices, or nothing fits */
+    if (smallest) {
+        hri_json_u64(json, "smallest_bytes", smallest);
     } else {
         hri_json_null(json, "smallest_bytes");
     }
@@ -251,14 +253,12 @@ void hri_plan_print_refusal(const hri_plan_job *j, const hri_plan_answer *a, hri
     if (a->at_least_bytes) {
         hri_text_add(out, "%s does not fit: the budget is %s, the minimum is %s or more", j->what,
                      hr_bytes_print(j->budget_bytes, budget, sizeof budget),
-                     hr_bytes_print(a->at_least_bytes, least, sizeof least));
+                     hri_bytes_print_up(a->at_least_bytes, least, sizeof least));
         return;
     }
-    hri_text_add(
-        out, "%s does not fit: the budget is %s, the %s is %s", j->what,
-        hr_bytes_print(j->budget_bytes, budget, sizeof budget),
-        a->impossible ? "minimum" : "smallest budget found",
-        hr_bytes_print(a->impossible ? j->floor_bytes : a->row.peak_bytes, least, sizeof least));
+    hri_text_add(out, "%s does not fit: the budget is %s, the minimum is %s", j->what,
+                 hr_bytes_print(j->budget_bytes, budget, sizeof budget),
+                 hri_bytes_print_up(a->row.peak_bytes, least, sizeof least));
 }
 
 hr_status hri_plan_print_json(const hri_plan_sheet *s, hri_json *json) {
@@ -267,6 +267,9 @@ hr_status hri_plan_print_json(const hri_plan_sheet *s, hri_json *json) {
     const hri_plan_row *r = &a->row;
     hr_status status = HR_OK;
     put_head(json, j, a);
+    if (s->assumed) {
+        hri_json_string(json, "assumed_data", s->assumed);
+    }
     put_bytes(json, j, a);
     hri_json_u64(json, "micro_batches", r->micro_batches);
     hri_json_u64(json, "recomputed_ops", r->recomputed_ops);
@@ -279,9 +282,7 @@ hr_status hri_plan_print_json(const hri_plan_sheet *s, hri_json *json) {
     hri_json_string(json, "floor_op", a->floor_op);
     if (!a->fits) {
         hri_json_bool(json, "impossible", a->impossible);
-        const uint64_t least = a->at_least_bytes ? a->at_least_bytes
-                               : a->impossible   ? j->floor_bytes
-                                                 : r->peak_bytes;
+        const uint64_t least = a->at_least_bytes ? a->at_least_bytes : r->peak_bytes;
         hri_json_u64(json, "short_bytes", least - j->budget_bytes);
     }
     if (a->largest_batch >= 0) {

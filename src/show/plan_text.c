@@ -6,6 +6,7 @@
 
 #include <headroom/bytes.h>
 
+#include "base/bytes_up.h"
 #include "base/table.h"
 #include "show/show.h"
 
@@ -44,7 +45,8 @@ static const char *shown(uint64_t bytes, char *buf, size_t size) {
 
 /* ---- the sum ---- */
 
-static hr_status show_sum(const page *p, const hri_plan_job *j, const hri_plan_answer *a) {
+static hr_status show_sum(const page *p, const hri_plan_job *j, const hri_plan_answer *a,
+                          const char *assumed) {
     static const char *const headings[] = {"PART", ">BYTES", "WHAT"};
     const hri_plan_row *r = &a->row;
     const unit u = unit_for(r->peak_bytes);
@@ -57,7 +59,9 @@ static hr_status show_sum(const page *p, const hri_plan_job *j, const hri_plan_a
         {"runtime", r->runtime_bytes - j->data_bytes,
          j->threads ? "process code, stacks and bookkeeping"
                     : "context, libraries and kernels of the device"},
-        {"input", j->data_bytes, "input pipelines: reading, decoding, queued batches"},
+        {"input", j->data_bytes,
+         assumed ? "of synthetic data, which is assumed; --data SRC counts yours"
+                 : "input pipelines: reading, decoding, queued batches"},
         {j->model ? "parameters" : "persistent", a->weights_bytes,
          j->model ? "model parameters" : "values that outlive the step"},
         {"optimizer", a->states_bytes,
@@ -111,30 +115,38 @@ static void show_bounded_refusal(const page *p, const hri_plan_job *j, const hri
     hri_show_title(p->out, p->term,
                    "does not fit: the budget of %s is at least %s short; the minimum is %s or more",
                    shown(j->budget_bytes, budget, sizeof budget),
-                   shown(a->at_least_bytes - j->budget_bytes, less, sizeof less),
-                   shown(a->at_least_bytes, least, sizeof least));
+                   hri_bytes_print_up(a->at_least_bytes - j->budget_bytes, less, sizeof less),
+                   hri_bytes_print_up(a->at_least_bytes, least, sizeof least));
     hri_out_text(p->out, "the exact minimum is not known: planning this model takes more memory "
                          "than the budget allows\n");
 }
 
+/* What no plan can go below, where the smallest that was found is above that. */
+static void show_floor(const page *p, const hri_plan_job *j, const hri_plan_answer *a) {
+    char floor[32], op[32];
+    hri_out_printf(p->out, "no plan can need less than %s: %s",
+                   shown(j->floor_bytes, floor, sizeof floor), a->floor_op);
+    if (a->floor_op_bytes) {
+        hri_out_printf(p->out, " (%s) needs %s on top of parameters and optimizer state",
+                       a->floor_kind, shown(a->floor_op_bytes, op, sizeof op));
+    }
+    hri_out_text(p->out, "\n");
+}
+
 static void show_refusal(const page *p, const hri_plan_job *j, const hri_plan_answer *a) {
-    char budget[32], floor[32], less[32], op[32];
+    char budget[32], least[32], less[32], op[32];
     if (a->at_least_bytes) {
         show_bounded_refusal(p, j, a);
         return;
     }
-    shown(j->budget_bytes, budget, sizeof budget);
-    shown(j->floor_bytes, floor, sizeof floor);
-    if (a->impossible) {
-        hri_show_title(p->out, p->term,
-                       "does not fit: the budget of %s is %s short of the minimum of %s", budget,
-                       shown(j->floor_bytes - j->budget_bytes, less, sizeof less), floor);
-    } else {
-        hri_show_title(p->out, p->term,
-                       "does not fit: no plan was found within %s (the minimum is %s)", budget,
-                       floor);
-    }
-    if (a->floor_op_bytes) {
+    hri_show_title(p->out, p->term,
+                   "does not fit: the budget of %s is %s short of the minimum of %s",
+                   shown(j->budget_bytes, budget, sizeof budget),
+                   hri_bytes_print_up(a->row.peak_bytes - j->budget_bytes, less, sizeof less),
+                   hri_bytes_print_up(a->row.peak_bytes, least, sizeof least));
+    if (a->row.peak_bytes > j->floor_bytes) {
+        show_floor(p, j, a);
+    } else if (a->floor_op_bytes) {
         hri_out_printf(p->out,
                        "the minimum is set by %s (%s): it needs %s on top of parameters "
                        "and optimizer state\n",
@@ -307,7 +319,8 @@ static void show_cost(const page *p, const hri_plan_job *j, const hri_plan_answe
 
 static void row_cells(hri_table *t, const hri_plan_row *r, uint64_t unplanned) {
     char text[32];
-    hri_table_cell(t, HRI_STYLE_PLAIN, "%s", shown(r->budget_bytes, text, sizeof text));
+    hri_table_cell(t, HRI_STYLE_PLAIN, "%s",
+                   hri_bytes_print_up(r->budget_bytes, text, sizeof text));
     hri_table_cell(t, HRI_STYLE_PLAIN, "%.0f %%",
                    unplanned ? 100.0 * (double)r->budget_bytes / (double)unplanned : 0.0);
     if (!r->fits) {
@@ -317,7 +330,7 @@ static void row_cells(hri_table *t, const hri_plan_row *r, uint64_t unplanned) {
         }
         return;
     }
-    hri_table_cell(t, HRI_STYLE_PLAIN, "%s", shown(r->peak_bytes, text, sizeof text));
+    hri_table_cell(t, HRI_STYLE_PLAIN, "%s", hri_bytes_print_up(r->peak_bytes, text, sizeof text));
     hri_table_cell(t, HRI_STYLE_PLAIN, "%.3f", r->time_ratio);
     hri_table_cell(t, HRI_STYLE_PLAIN, "%u", r->micro_batches);
     hri_table_cell(t, HRI_STYLE_PLAIN, "%llu", (unsigned long long)r->recomputed_ops);
@@ -406,11 +419,23 @@ static void show_saved(const page *p, const hri_plan_answer *a, const hri_plan_s
                    (unsigned long long)s->row.recomputed_ops);
 }
 
+/* The minimum is a budget that was planned for; where it was not looked for, only the bound below it is known. */
 static void show_bounds(const page *p, const hri_plan_job *j, const hri_plan_answer *a) {
-    char text[32], floor[32];
-    hri_out_printf(p->out, "unconstrained training needs %s; the minimum is %s, set by %s\n",
-                   shown(j->unplanned_bytes, text, sizeof text),
-                   shown(j->floor_bytes, floor, sizeof floor), a->floor_op);
+    char text[32], floor[32], least[32];
+    const uint64_t smallest = hri_plan_job_known_smallest(j);
+    hri_out_printf(p->out, "unconstrained training needs %s; ",
+                   shown(j->unplanned_bytes, text, sizeof text));
+    if (!smallest) {
+        hri_out_printf(p->out, "no plan can need less than %s, set by %s\n",
+                       shown(j->floor_bytes, floor, sizeof floor), a->floor_op);
+    } else if (smallest == j->floor_bytes) {
+        hri_out_printf(p->out, "the minimum is %s, set by %s\n",
+                       hri_bytes_print_up(smallest, least, sizeof least), a->floor_op);
+    } else {
+        hri_out_printf(p->out, "the minimum is %s; no plan can need less than %s, set by %s\n",
+                       hri_bytes_print_up(smallest, least, sizeof least),
+                       shown(j->floor_bytes, floor, sizeof floor), a->floor_op);
+    }
 }
 
 hr_status hri_plan_print_parts(const hri_plan_sheet *s, hri_out *out, const hri_term *term) {
@@ -418,7 +443,7 @@ hr_status hri_plan_print_parts(const hri_plan_sheet *s, hri_out *out, const hri_
     const hri_plan_job *j = s->job;
     show_fits(&p, j, s->answer);
     hri_out_printf(out, "%s, batch %lld on %s\n", j->what, (long long)j->job.batch, j->device_name);
-    const hr_status status = show_sum(&p, j, s->answer);
+    const hr_status status = show_sum(&p, j, s->answer, s->assumed);
     show_cost(&p, j, s->answer);
     show_bounds(&p, j, s->answer);
     return status;
@@ -441,10 +466,13 @@ hr_status hri_plan_print_text(const hri_plan_sheet *s, hri_out *out, const hri_t
     hri_out_printf(out, "%s%s on %s\n", j->what, batch,
                    j->device_name[0] ? j->device_name : "any device");
     if (a->fits) {
-        status = show_sum(&p, j, a);
+        status = show_sum(&p, j, a, s->assumed);
         show_cost(&p, j, a);
         show_bounds(&p, j, a);
     } else {
+        if (s->assumed) {
+            hri_out_text(out, "synthetic data is assumed; --data SRC counts yours\n");
+        }
         status = show_ways(&p, a);
     }
     if (a->largest_batch >= 0) {

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <headroom/bytes.h>
+#include "base/bytes_up.h"
 
 static uint64_t parsed(const char *text, uint64_t whole) {
     uint64_t bytes = 0;
@@ -170,5 +171,20 @@ TEST(bytes, shown_sizes_read_back_within_half_a_percent) {
         const uint64_t back = parsed(hr_bytes_print(bytes, buf, sizeof buf), 0);
         const uint64_t off = back > bytes ? back - bytes : bytes - back;
         CHECK_LE(off, bytes / 200 + 1); /* half of the third figure, and reading rounds down */
+    }
+}
+
+TEST(bytes, a_size_rounded_up_is_enough_when_it_is_typed_back) {
+    uint64_t state = test_seed();
+    char buf[32];
+    CHECK_STR(hri_bytes_print_up(((uint64_t)14 << 20) + 1, buf, sizeof buf), "14.1 MiB");
+    CHECK_STR(hri_bytes_print_up((uint64_t)14 << 20, buf, sizeof buf), "14 MiB");
+    CHECK_STR(hri_bytes_print_up(1023 * 1024 + 1, buf, sizeof buf), "1.00 MiB");
+    for (int i = 0; i < 20000; i++) {
+        const uint64_t word = test_random(&state);
+        const uint64_t bytes = word >> (1 + test_random(&state) % 63);
+        const uint64_t back = parsed(hri_bytes_print_up(bytes, buf, sizeof buf), 0);
+        CHECK(back >= bytes);
+        CHECK_LE(back - bytes, bytes / 100 + 1);
     }
 }

@@ -42,18 +42,21 @@ static int read_batch(hri_cli *cli, const char *text, int64_t *out) {
 }
 
 /* For a script, no is an answer like any other. */
-static int refuse(const hri_inference *i, int64_t batch) {
+static int refuse(const hri_inference *i) {
     hri_json j;
     char data[32];
     hri_say_error(i->cli, "does not fit: %s (including %s for the input pipeline)", i->info.refusal,
                   hr_bytes_print(i->info.pipeline_bytes, data, sizeof data));
-    hri_say_hint(i->cli, "a larger --budget%s", batch > 1 ? ", or --batch auto" : "");
+    if (i->info.minimum_bytes) {
+        hri_say_hint(i->cli, "--budget %lluMiB",
+                     (unsigned long long)((i->info.minimum_bytes + (1 << 20) - 1) >> 20));
+    }
     if (!i->flags->json) {
         return HRI_EXIT_NO;
     }
     hri_cli_json_start(&j);
     hri_infer_refusal_json(i->info.model, i->info.checkpoint, i->info.budget_bytes, i->info.refusal,
-                           &j);
+                           i->info.minimum_bytes, &j);
     return hri_cli_json_end(i->cli, &j, HRI_EXIT_NO);
 }
 
@@ -100,8 +103,7 @@ int hri_inference_open(hri_cli *cli, const hri_inference_flags *flags,
     i->result.size = sizeof i->result;
     status = hr_predictor_get_info(i->predictor, &i->info);
     if (status != HR_OK || !i->info.fits) {
-        return status != HR_OK ? hri_cli_failed(cli, NULL, "checkpoint", status)
-                               : refuse(i, o.batch);
+        return status != HR_OK ? hri_cli_failed(cli, NULL, "checkpoint", status) : refuse(i);
     }
     hri_out_init(&i->err, STDERR_FILENO);
     i->begun_ns = hri_clock_ns();

@@ -29,7 +29,7 @@ typedef struct hri_inference_flags {
          .metavar = "FILE",                                                                        \
          .needs = "model"},                                                                        \
         {"batch",                                                                                  \
-         "samples per batch, or auto: as many as fit, up to 64",                                   \
+         "samples per batch, fewer if they do not fit; auto: up to 64",                            \
          offsetof(TYPE, shared.batch),                                                             \
          HRI_FIELD_STRING,                                                                         \
          "auto",                                                                                   \
