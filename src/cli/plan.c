@@ -73,7 +73,8 @@ static int plan_problem(work *w, const hr_job_options *job) {
 /* On the host the budget is of the process, so that a run's input, threads, records and checkpoints are in it.  Where no
  * data is named, made-up data stands for it: what is called the minimum then is one for `train`. */
 static bool assumes_data(const hri_plan_flags *f) {
-    return !f->data && !f->net && !strcmp(f->device, "host");
+    return !f->data && !f->net && !strcmp(f->device, "host") && !f->save && !f->load &&
+           !f->compare && !f->save_problem; /* files have the step */
 }
 
 static int plan_model(work *w, hr_job_options *job) {
@@ -312,6 +313,7 @@ static int show(work *w) {
                                   .saved = w->saved.path ? &w->saved : NULL,
                                   .speller = &w->speller,
                                   .assumed = w->assumed,
+                                  .alone = w->plan->job.threads && !w->plan->together,
                                   .curve = w->flags->curve};
     const int code = hri_cli_answer(w->cli, &sheet, w->flags->json);
     if (!w->flags->json && code == HRI_EXIT_YES) {
@@ -375,6 +377,10 @@ static int run(hri_cli *cli, const void *options, int count, const char *const *
         hri_say_error(cli, count ? "plan: MODEL and --problem cannot be combined"
                                  : "plan: MODEL or --problem FILE is required");
         hri_say_hint(cli, "headroom plan --help");
+        return HRI_EXIT_USAGE;
+    }
+    if (flags.load && flags.data) {
+        hri_say_error(cli, "--load and --data cannot be combined: a saved plan has no input");
         return HRI_EXIT_USAGE;
     }
     hri_alloc_tight(true);

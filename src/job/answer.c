@@ -351,6 +351,19 @@ hr_status hri_plan_answer_make(hri_plan_job *j, hri_plan_answer *out, hri_fit_pl
     return status == HR_OK && !out->fits ? find_ways(j, out, why) : status;
 }
 
+/* The answer has the whole effort, so it may lie below the smallest that short looks found: then it is the smallest. */
+static void take_smaller(hri_plan_job *j, hri_plan_answer *out) {
+    const uint64_t smallest = hri_plan_job_known_smallest(j);
+    if (!out->fits || out->row.peak_bytes >= smallest) {
+        return;
+    }
+    j->smallest = out->row;
+    j->smallest.budget_bytes = out->row.peak_bytes;
+    if (out->choice_count && out->choices[out->choice_count - 1].peak_bytes == smallest) {
+        out->choices[out->choice_count - 1] = j->smallest;
+    }
+}
+
 hr_status hri_plan_answer_explore(hri_plan_job *j, uint32_t what, hri_plan_answer *out,
                                   hri_fit_plans *plans, hri_prose *why) {
     if (out->at_least_bytes) {
@@ -370,6 +383,9 @@ hr_status hri_plan_answer_explore(hri_plan_job *j, uint32_t what, hri_plan_answe
     if (status == HR_OK && (what & HR_EXPLORE_CURVE) && !out->point_count) {
         status = find_points(j, out, why);
         status = unless_bounded(status) == HR_E_NO_PLAN ? HR_OK : status;
+    }
+    if (status == HR_OK) {
+        take_smaller(j, out);
     }
     const hr_status back = rests && !plans->c ? hri_fit_attach(&j->fit, plans, why) : HR_OK;
     return status == HR_OK ? back : status;

@@ -175,7 +175,9 @@ const char hri_help_plan[] =
     "RECOMPUTED counts ops that run more than once. Unconstrained training keeps every value "
     "until its last use.\n\nWith --val-data or --val-split validation is planned into the same "
     "arena, and with --data the input pipeline is included: the plan is then the one that "
-    "train makes.\n\nThe exit code is 0 if it fits and 1 if it does not; then the op "
+    "train makes. On the host, synthetic data is assumed where none is named, so that train "
+    "accepts the minimum that is shown; --save, --load, --compare and --save-problem have the "
+    "step alone.\n\nThe exit code is 0 if it fits and 1 if it does not; then the op "
     "that sets the minimum, the missing bytes and alternatives that fit are shown.";
 
 const char hri_help_profile[] =

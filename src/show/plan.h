@@ -39,6 +39,7 @@ typedef struct hri_plan_sheet {
     const hri_plan_saved *saved;     /* NULL: none */
     const hri_plan_speller *speller; /* NULL: "batch=27" */
     const char *assumed;             /* data that is counted though none was named; NULL: none is */
+    bool alone;                      /* the step: what a run takes beside it is not counted */
     bool curve;                      /* the points of the curve are shown as a table too */
 } hri_plan_sheet;
 

@@ -454,7 +454,7 @@ hr_status hri_plan_print_text(const hri_plan_sheet *s, hri_out *out, const hri_t
     const hri_plan_job *j = s->job;
     const hri_plan_answer *a = s->answer;
     char batch[32] = "";
-    hr_status status;
+    hr_status status = HR_OK;
     if (a->fits) {
         show_fits(&p, j, a);
     } else {
@@ -469,10 +469,14 @@ hr_status hri_plan_print_text(const hri_plan_sheet *s, hri_out *out, const hri_t
         status = show_sum(&p, j, a, s->assumed);
         show_cost(&p, j, a);
         show_bounds(&p, j, a);
-    } else {
-        if (s->assumed) {
-            hri_out_text(out, "synthetic data is assumed; --data SRC counts yours\n");
-        }
+    } else if (s->assumed) {
+        hri_out_text(out, "synthetic data is assumed; --data SRC counts yours\n");
+    }
+    if (s->alone) {
+        hri_out_text(out, "of the step alone: a run's input, threads and checkpoints come on top; "
+                          "--data SRC counts them\n");
+    }
+    if (!a->fits) {
         status = show_ways(&p, a);
     }
     if (a->largest_batch >= 0) {

@@ -159,7 +159,7 @@ TEST(eval, says_no_before_the_first_sample) {
     CHECK_EQ(r.code, 1);
     CHECK_STR(r.out, "");
     CHECK(strstr(r.err, "does not fit: a budget of ") && strstr(r.err, "below the minimum of "));
-    CHECK(strstr(r.err, "next: a larger --budget\n"));
+    CHECK(strstr(r.err, "next: --budget ") && strstr(r.err, "MiB\n"));
     const golden_result as_json =
         run("predict @/run @/set --budget 1MiB --data-budget 512KiB --json");
     CHECK_EQ(as_json.code, 1);
