@@ -173,6 +173,9 @@ typedef struct hri_fit {
         unplanned_bytes; /* plain training: everything kept until its last reader, nothing in place */
     hri_fit_plans least; /* the smallest, detached, once it was looked for */
     int least_known;
+    /* Who only asks whether so much is enough sets this before: then the smallest is one within it, if there is one; 0: the
+     * smallest is asked for. */
+    uint64_t enough_bytes;
     int least_open; /* a case that could not be opened might do with less */
     int too_large;  /* planning was given up for a bound on memory; facts[0], if there, is known */
 } hri_fit;

@@ -43,6 +43,11 @@ typedef struct descent {
     hri_fit_plans *best;
 } descent;
 
+/* Nobody asks for less. */
+static int is_enough(const descent *d) {
+    return d->best->plans[0] && d->best->peak_bytes <= d->f->enough_bytes;
+}
+
 /* Plans of the case for a budget take the place of the best, detached, when they take less. */
 static hr_status probe(descent *d, uint64_t budget, uint32_t share, int *found, hri_prose *why) {
     hri_fit_plans plans;
@@ -74,26 +79,31 @@ static hr_status descend(descent *d, uint64_t floor, hri_prose *why) {
     if (status != HR_OK || found) {
         return status;
     }
-    while (status == HR_OK && d->best->peak_bytes > low + least) {
+    while (status == HR_OK && d->best->peak_bytes > low + least && !is_enough(d)) {
         const uint64_t gap = d->best->peak_bytes - low;
         const uint64_t near = low + (gap > low / 4 ? gap / 4 : gap / 2); /* mostly it is */
         const uint64_t most = d->best->peak_bytes - least;
         const uint64_t middle = near < most ? near : most;
+        if (middle == low && low > floor) {
+            break; /* tried in vain, from the same beginning */
+        }
         status = probe(d, middle, HRI_FIT_LOOK, &found, why);
         low = found ? low : middle;
     }
-    if (status == HR_OK && d->best->peak_bytes > low + 1) { /* the last page */
+    if (status == HR_OK && d->best->peak_bytes > low + 1 && !is_enough(d)) { /* the last page */
         status = probe(d, d->best->peak_bytes - 1, HRI_FIT_LOOK, &found, why);
     }
     d->memos.only = 1;
     uint64_t step = (d->best->peak_bytes - floor) / 4;
-    for (int tries = 0; tries < LONGER && status == HR_OK && step >= least; tries++) {
+    for (int tries = 0; tries < LONGER && status == HR_OK && step >= least && !is_enough(d);
+         tries++) {
         status = probe(d, d->best->peak_bytes - step, HRI_FIT_LOOK / LONGER, &found, why);
         step = found ? step : step / 2;
     }
     d->memos.only = 0; /* far from the floor: nearly as hard as the answer itself is looked for */
     step = (d->best->peak_bytes - floor) / 4;
-    for (int tries = 0; tries < LAST && status == HR_OK && step > floor / 8; tries++) {
+    for (int tries = 0; tries < LAST && status == HR_OK && step > floor / 8 && !is_enough(d);
+         tries++) {
         status = probe(d, d->best->peak_bytes - step, 2, &found, why);
         step = found ? (d->best->peak_bytes - floor) / 4 : step / 2;
     }
@@ -122,7 +132,7 @@ static hr_status find_least(hri_fit *f, hri_fit_plans *best, hri_prose *why) {
                      ? i
                      : at;
         }
-        if (at == f->fact_count ||
+        if (at == f->fact_count || (best->plans[0] && best->peak_bytes <= f->enough_bytes) ||
             (best->plans[0] &&
              hri_fit_least_of(&f->facts[at]) + step_of(f, best->peak_bytes) > best->peak_bytes)) {
             return HR_OK;

@@ -233,8 +233,14 @@ static hr_status open_model(hri_plan_job *j) {
     return HR_OK;
 }
 
+hr_status hri_plan_job_tick(const hri_plan_job *j) {
+    return hri_listener_tick(&j->listener,
+                             j->finds_smallest ? "looking for the minimum" : "searching for a plan",
+                             0, 0, NULL);
+}
+
 static hr_status tick(void *user) {
-    return hri_listener_tick(user, "searching for a plan", 0, 0, NULL);
+    return hri_plan_job_tick(user);
 }
 
 hr_status hri_plan_job_begin(hr_ctx *ctx, const hr_job_options *options, hri_plan_job *out) {
@@ -244,7 +250,7 @@ hr_status hri_plan_job_begin(hr_ctx *ctx, const hr_job_options *options, hri_pla
                           .known_base_bytes = out->known_base_bytes};
     hr_status status = open_model(out);
     out->job.tick = tick;
-    out->job.tick_user = &out->listener;
+    out->job.tick_user = out;
     if (status == HR_OK) {
         status = hri_listener_tick(&out->listener, "opening the device", 0, 0, &out->why);
     }

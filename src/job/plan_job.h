@@ -104,6 +104,7 @@ typedef struct hri_plan_job {
     uint64_t floor_bytes, unplanned_bytes;
     double base_time_ns;
     hri_plan_row smallest; /* once it was looked for */
+    bool finds_smallest;   /* that is what is done now, for whoever watches */
     hri_plan *least;       /* of a problem: the plan of that */
 } hri_plan_job;
 
@@ -187,6 +188,8 @@ uint64_t hri_plan_job_persistent(const hri_plan_job *job);
 HR_MUST_CHECK hr_status hri_plan_job_search(hri_plan_job *job, uint64_t budget_bytes,
                                             uint32_t share, hri_plan_row *row, hri_fit_plans *plans,
                                             hri_plan **plan, hri_prose *why);
+/* Before each search for a plan: tells the listener, who may end it (HR_E_CANCELLED). */
+HR_MUST_CHECK hr_status hri_plan_job_tick(const hri_plan_job *job);
 /* The smallest budget for which a plan is found. */
 HR_MUST_CHECK hr_status hri_plan_job_smallest(hri_plan_job *job, hri_plan_row *row, hri_prose *why);
 /* The same where it was looked for, all ways of splitting the batch included; 0: it was not. */

@@ -92,6 +92,10 @@ static hr_status make_plan(const hri_plan_job *j, uint64_t budget, uint32_t shar
 static hr_status probe(hri_plan_job *j, uint64_t budget, uint32_t share, hri_plan_memo *memo,
                        int memo_only, int *found, hri_prose *why) {
     hri_plan *plan = NULL;
+    const hr_status asked = hri_plan_job_tick(j);
+    if (asked != HR_OK) {
+        return asked;
+    }
     const hr_status status = make_plan(j, budget, share, memo, memo_only, &plan, why);
     *found = status == HR_OK && (!j->least || plan->arena_bytes < j->least->arena_bytes);
     if (*found) {
@@ -151,7 +155,9 @@ static hr_status find_smallest(hri_plan_job *j, hri_plan_row *row, hri_prose *wh
 }
 
 hr_status hri_plan_job_smallest(hri_plan_job *j, hri_plan_row *row, hri_prose *why) {
+    j->finds_smallest = true;
     const hr_status status = j->smallest.fits ? HR_OK : find_smallest(j, &j->smallest, why);
+    j->finds_smallest = false;
     if (status == HR_OK) {
         *row = j->smallest;
     }

@@ -86,6 +86,7 @@ static hr_status try_changes(search *s, const hri_way_change *changes, size_t co
     if (status != HR_OK || !good) {
         return status;
     }
+    other.fit.enough_bytes = s->j->budget_bytes;
     status = hri_fit_search(&other.fit, s->j->budget_bytes, LOOK, &plans, s->why);
     if (status == HR_OK) {
         hri_plan_row row = {.budget_bytes = s->j->budget_bytes};
