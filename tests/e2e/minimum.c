@@ -47,8 +47,8 @@ static void make_data(void) {
 static program_outcome ask(const char *command, const row *r, int with_data, const char *more) {
     const char *data = r->data ? r->data : "synthetic:512";
     return program_run(&(program_options){.folder = where(), .seconds = 100},
-                       "%s %s %s%s%s --no-measure --json %s", command, r->model, r->options,
-                       with_data ? " --data " : "", with_data ? data : "", more);
+                       "%s %s %s%s%s --effort 1000 --no-measure --json %s", command, r->model,
+                       r->options, with_data ? " --data " : "", with_data ? data : "", more);
 }
 
 static uint64_t named(const char *command, const row *r, int with_data, const char *more) {
