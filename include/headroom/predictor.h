@@ -35,9 +35,9 @@ typedef struct hr_infer_options {
     const char *checkpoint;     /* a file, or the folder of a run */
     const char *data;           /* text; preprocessed as in the run's validation */
     uint64_t data_budget_bytes; /* 0: as little as serves */
-    int64_t batch; /* at most, halved until it fits; 0: 64; does not affect results */
-    const char *device; /* NULL: "host" */
-    const char *budget; /* as in hr_job_options */
+    int64_t batch;              /* at most, halved until it fits; 0: 64; does not affect results */
+    const char *device;         /* NULL: "host" */
+    const char *budget;         /* as in hr_job_options */
     hr_budget *ledger;
     uint64_t wait_ms;
     uint64_t threads; /* 0: one per core */
@@ -77,7 +77,8 @@ typedef struct hr_infer_info {
         pipeline_bytes;
     const char *model, *checkpoint, *device; /* valid as long as the predictor */
     const char *refusal;                     /* one sentence if it does not fit, else "" */
-    int64_t fits; /* 0: peak_bytes, batch and all below are 0, and nothing can be run; minimum_bytes would be enough */
+    int64_t
+        fits; /* 0: peak_bytes, batch and all below are 0, and nothing can be run; minimum_bytes would be enough */
     uint64_t
         output_count; /* numbers that it predicts for a sample (a regression); 0: classes, or blocks */
     const char *key; /* the column of a table that names its samples; NULL: none */
