@@ -160,6 +160,10 @@ typedef struct hr_job_options {
     /* Seeds of parts, "data=1,init=2,dropout=3,augment=4": order and split of the data, first parameters, random ops of the model,
      * augmentation and mixing.  One that is not named, or all with NULL: `seed`. */
     const char *seeds;
+    /* 1: the caller has looked, and no whole number in the data is negative, so all labels count.  Then a loss of several parts is
+     * split into micro-batches where one of them is a mean over labels. */
+    int32_t labels_count;
+    int32_t reserved_end;
 } hr_job_options;
 
 /* HR_OK whether it fits or not, see hr_plan_summary.fits.  Takes no memory but its own records, and no lease but

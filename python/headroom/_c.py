@@ -1132,6 +1132,8 @@ class hr_job_options(Structure):
         ("mixup", c_double),
         ("cutmix", c_double),
         ("seeds", c_char_p),
+        ("labels_count", c_int32),
+        ("reserved_end", c_int32),
     ]
 
 

@@ -70,6 +70,8 @@ class Job:
         if self.model.weights and "init" not in given:
             self.set("init", self.model.weights)
         self._data(given)
+        if "labels_count" not in given:
+            self.set("labels_count", labels_count(self.model, self.data))
         if self.listener is not None:
             self.struct.on_event = self.listener.function
 
@@ -116,6 +118,12 @@ class Job:
         for pipeline in self.pipelines:
             pipeline.close()
         self.pipelines = []
+
+
+def labels_count(model: Model, data: Optional[Data]) -> int:
+    """1: a framework's model that returns its loss gets no negative label, so that its batch may be split."""
+    own = model.exported is not None and model.exported.loss == "own"
+    return int(own and data is not None and data.none_negative(model.inputs))
 
 
 def with_optimizer(model: Any, given: dict[str, Any]) -> dict[str, Any]:

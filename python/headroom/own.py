@@ -18,7 +18,7 @@ from .arranged import pair
 from .errors import DoesNotFit, Error, UsageError
 from .event import Event, Listener
 from .models import Model
-from .options import asked_of, resolve, with_optimizer
+from .options import asked_of, labels_count, resolve, with_optimizer
 from .rates import take
 from .served import Remote, Server
 from .sources import Data, names_of, sample_type, shaped
@@ -71,6 +71,7 @@ def train_apart(model: Any, data: Any, given: dict[str, Any], listener: Listener
     if rates is not None:
         options |= {"schedule": rates.listed(options, source.count()), "schedule_by": rates.by}
     m = resolve(model, source, loss, options, asked=asked_of(check, options, listener, "own"))
+    options["labels_count"] = labels_count(m, source)
     history = History(m)
     listener.callbacks.insert(0, history)
     folder = m.folder()

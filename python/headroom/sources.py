@@ -14,6 +14,7 @@ from .library import NUMPY, TYPES, UNKNOWN, check, error, fill, library, make_me
 from .models import Input
 
 LEAST_BYTES = 1 << 20
+LOOKED_AT, ROWS = 256 << 20, 4096  # bytes of arrays that are looked through for negative numbers, so many rows at a time
 
 
 class Data:
@@ -52,12 +53,28 @@ class Data:
         if self.chain is not None:
             return [array(f)[None] for f in fields_of(self.chain.first()[1])]
         if self.arrays is not None:
-            parts = list(self.arrays.values()) if isinstance(self.arrays, dict) else list(self.arrays)
-            return [array(p[:count]) for p in parts]
+            return [array(p[:count]) for p in self._parts()]
         if self.dataset is not None:
             rows = [[array(f) for f in fields_of(self.dataset[i])] for i in range(min(count, len(self.dataset)))]
             return [np.stack(column) for column in zip(*rows)]
         return [array(f) for f in fields_of(self.peek())]
+
+    def none_negative(self, inputs: Sequence[Input]) -> bool:
+        """Whether no whole number that the model reads is negative: all labels count.  What is not in arrays, or takes long to look
+        through, is not known."""
+        if self.arrays is None or self.chain is not None:
+            return False
+        parts = self._parts()
+        to = names_of(self.arrays if isinstance(self.arrays, dict) else tuple(parts), inputs)
+        whole = [p for p, t in zip(parts, to) if t.type != "f32"]
+        if sum(int(getattr(p, "nbytes", LOOKED_AT + 1)) for p in whole) > LOOKED_AT:
+            return False
+        return all(array(p[:1]).dtype.kind in "iu" and not any((array(p[i:i + ROWS]) < 0).any() for i in range(0, len(p), ROWS))
+                   for p in whole)
+
+    def _parts(self) -> list[Any]:
+        assert self.arrays is not None
+        return list(self.arrays.values()) if isinstance(self.arrays, dict) else list(self.arrays)
 
     def peek(self) -> Any:
         """The first item of an iterable, which is not lost."""

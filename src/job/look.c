@@ -389,8 +389,9 @@ hr_status hri_train_look(hri_train_job *j, hr_ctx *ctx, const hr_job_options *op
         status = status == HR_OK ? HR_OK : hri_train_failed(j, status, &why);
     }
     j->train_count = j->source.count;
-    j->all_labels_count = (!j->want.counts && !j->want.leaves_out) ||
-                          (j->want.label_name[0] && hri_labels_all_count(&j->source));
+    j->all_labels_count =
+        (!j->want.counts && !j->want.leaves_out) || j->o.labels_count ||
+        (j->want.label_name[0] && !j->want.other_labels && hri_labels_all_count(&j->source));
     if (status == HR_OK && !j->o.pipeline) {
         status = read_augment(j, &why);
         status = status == HR_OK ? HR_OK : hri_train_failed(j, status, &why);

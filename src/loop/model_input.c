@@ -42,14 +42,16 @@ static int read_elsewhere(const hr_graph *g, hr_value label, hr_value ids) {
     return 0;
 }
 
-/* Is there a mean over labels that count, at all? */
-static int leaves_out(const hr_graph *g) {
+/* Are there means over labels that count, and any over others than those of `label`? */
+static void find_means(const hr_graph *g, hr_value label, hri_model_input *out) {
     hr_value ids;
-    int found = 0;
-    for (uint32_t n = 0; n < g->node_count && !found; n++) {
-        found = hri_labels_meant(&g->nodes[n], &ids);
+    hri_label_rows rows;
+    for (uint32_t n = 0; n < g->node_count; n++) {
+        if (hri_labels_meant(&g->nodes[n], &ids)) {
+            out->leaves_out = 1;
+            out->other_labels |= !hri_label_rows_of(g, ids, &rows) || rows.input != label;
+        }
     }
-    return found;
 }
 
 /* Rows of the table that an input of tokens picks from; 0: it picks from none. */
@@ -110,7 +112,7 @@ static hr_status read_inputs(const hr_graph *g, hri_model_input *out, hri_prose 
     hr_status status = HR_OK;
     out->counts = label != HR_NONE && label == rows.input;
     out->masks = out->counts && !read_elsewhere(g, label, ids);
-    out->leaves_out = leaves_out(g);
+    find_means(g, label, out);
     out->shifts = out->counts && (label != ids || !out->masks);
     out->row = out->counts ? rows.row : 0;
     out->row_from = rows.from;

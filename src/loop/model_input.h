@@ -29,6 +29,7 @@ typedef struct hri_model_input {
     int masks; /* 1: that, and a label that does not count changes nothing else: it can fill a batch up */
     int shifts; /* 1: the graph itself looks for the next token's label, or makes other things of labels */
     int leaves_out;           /* 1: a part of the loss is a mean over the labels that count */
+    int other_labels;         /* 1: and a part over others than those of the label input */
     int64_t row;              /* of labels, in each of which */
     int64_t row_from, row_to; /* those from here to there are read; row 0: all are */
     int64_t classes;          /* 0: labels are not classes */

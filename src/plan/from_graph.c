@@ -189,7 +189,8 @@ static uint8_t follow_samples(adaptor *a, const hri_node_record *node) {
 }
 
 /* Parts of a batch are weighed by the labels that count of the one input that is known for them.  Where the labels of a cross entropy
- * are others, or other totals stand next to it, parts have the right weights only if all labels count. */
+ * are those of another input, or other totals stand next to it, parts have the right weights only if all labels count.  Of labels that
+ * the graph computes nobody knows how many do. */
 static uint8_t follow_labels(adaptor *a, const hri_node_record *node, uint8_t coupled) {
     const hr_value named = hr_graph_find(a->g, "label");
     uint32_t totals = 0;
@@ -200,11 +201,12 @@ static uint8_t follow_labels(adaptor *a, const hri_node_record *node, uint8_t co
         return coupled;
     }
     if (hri_labels_meant(node, &ids) && a->batched[node->out] == MEAN) {
+        const int given = hri_label_rows_of(a->g, ids, &rows);
         const int known =
-            hri_label_rows_of(a->g, ids, &rows) &&
+            given &&
             (named == HR_NONE || a->g->values[named].kind != HR_VALUE_INPUT || rows.input == named);
         a->labelled[node->out] = 1;
-        return known ? HRI_APART : HRI_COUPLED_BY_LABELS;
+        return !given ? HRI_COUPLED : known ? HRI_APART : HRI_COUPLED_BY_LABELS;
     }
     for (uint32_t i = 0; i < node->sig.in_count; i++) {
         totals += (uint32_t)is_total(a->batched[node->in[i]]);

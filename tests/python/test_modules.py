@@ -3,6 +3,7 @@ import copy
 import os
 import tempfile
 import unittest
+from typing import Any
 
 import documented
 import numpy as np
@@ -197,6 +198,43 @@ class Losses(unittest.TestCase):
             for a, b in zip(ours.parameters(), theirs.parameters()):
                 torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-6)
         self.assertAlmostEqual(hr.evaluate(ours, (x, y), loss="own", batch=3).loss, float(theirs(x, y)), places=4)
+
+    def test_a_loss_of_several_means_is_split_where_all_labels_count(self) -> None:
+        class Two(torch.nn.Module):
+            def __init__(self, made: bool = False) -> None:
+                super().__init__()
+                self.a, self.b, self.made = torch.nn.Linear(4, 3), torch.nn.Linear(4, 2), made
+
+            def forward(self, x: torch.Tensor, kind: torch.Tensor, size: torch.Tensor) -> torch.Tensor:
+                kind = torch.where(size[:, 0] > 0, kind, -100) if self.made else kind
+                return torch.nn.functional.cross_entropy(self.a(x), kind) + 0.5 * torch.nn.functional.mse_loss(self.b(x), size)
+
+        torch.manual_seed(4)
+        x, kind, size = torch.randn(8, 4), torch.randint(0, 3, (8,)), torch.randn(8, 2)
+        module = Two()
+        theirs, want = copy.deepcopy(module), []
+        optimizer = torch.optim.SGD(theirs.parameters(), lr=0.5)
+        for _ in range(3):
+            optimizer.zero_grad()
+            value = theirs(x, kind, size)
+            value.backward()
+            optimizer.step()
+            want.append(float(value))
+
+        def fit(ours: torch.nn.Module, kind: torch.Tensor, **options: Any) -> hr.History:
+            return hr.fit(ours, hr.data(x, kind, size, shuffle=False), batch=8, steps=3, budget=BUDGET, verbose=False, loss="own",
+                          micro_batches=4, optimizer=torch.optim.SGD(ours.parameters(), lr=0.5), **options)
+
+        for process in (None, "own"):
+            ours = copy.deepcopy(module)
+            np.testing.assert_allclose(fit(ours, kind, process=process).losses, want, rtol=1e-5)
+            for a, b in zip(ours.parameters(), theirs.parameters()):
+                torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-6)
+        some = kind.clone()
+        some[5] = -100
+        for ours, labels in ((copy.deepcopy(module), some), (Two(made=True), kind)):
+            with self.assertRaisesRegex(hr.Error, "the batch cannot be split"):
+                fit(ours, labels)
 
     def test_cross_entropy_with_probabilities(self) -> None:
         rng = np.random.default_rng(5)
