@@ -7,6 +7,14 @@
 #include <string.h>
 #include "base/number.h"
 
+bool hri_cells_closed(const char *record, size_t length) {
+    bool closed = true;
+    for (size_t i = 0; i < length; i++) {
+        closed ^= record[i] == '"';
+    }
+    return closed;
+}
+
 bool hri_cell_next(char **p, char *end, char separator, char **value, size_t *length) {
     if (*p > end) {
         return false;

@@ -36,7 +36,8 @@ static hr_status each_cell(const hri_columns *c, char *record, size_t length, ch
     char *p = record, *end = record + length, *value;
     size_t n;
     uint32_t i = 0;
-    hr_status status = HR_OK;
+    hr_status status =
+        hri_cells_closed(record, length) ? HR_OK : hri_prose_set(why, HR_E_FORMAT, HRI_CELLS_OPEN);
     for (; status == HR_OK && i < c->count && hri_cell_next(&p, end, separator, &value, &n); i++) {
         if (c->roles[i] >= 0) {
             trim(&value, &n);

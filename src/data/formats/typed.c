@@ -167,7 +167,8 @@ hr_status hri_typed_emit(const hri_typed *t, char *record, uint64_t length, hr_e
     char *p = record, *end = p + length, *value;
     size_t n;
     uint32_t i = 0;
-    hr_status status = HR_OK;
+    hr_status status =
+        hri_cells_closed(record, length) ? HR_OK : hri_emit_fail(emit, HR_E_FORMAT, HRI_CELLS_OPEN);
     for (; status == HR_OK && i < t->count && hri_cell_next(&p, end, t->separator, &value, &n);
          i++) {
         status = emit_value(emit, &t->columns[i], value, n);

@@ -152,6 +152,7 @@ TEST_TIMEOUT(tasks, mistakes_of_data_are_named_with_file_and_place, 60) {
         {"a,a\n1,2\n", "x=a", "two columns of m.csv are named \"a\""},
         {"", "x=a,y=b", "m.csv: the file is empty"},
         {"a,b\n1,2\n3\n", "x=a,y=b", "m.csv, record 2: fewer than 2 values"},
+        {"a,b\n1,x\n2,\"y\n3,x\n4,y\n", "x=a,y=b", "m.csv, record 2: a quote is not closed"},
         {"a,b\n1,2\n3,4,5\n", "x=a,y=b", "m.csv, record 2: more than 2 values"},
         {"a,b\n1,2\ninf,4\n", "x=a,y=b", "m.csv, record 2: \"inf\" in column \"a\" is not finite"},
         {"a,b\n1,2\n2,2\n3,2\n4,2\n5,2\n6,2\n7,2\n8,2\n9,2\n1O,4\n2,2\n", "x=a,y=b",
