@@ -10,7 +10,7 @@
  *   --fastest         algorithms by time alone: what the rule of src/device/cuda/gpu_tune.h costs
  *   --reserve MIB     kept free beside what is measured; a line whose graph took more than was estimated is tried again so
  *   --no-measure      times of ops from the analytic model
- *   --profile         after the steps: one more, call by call, with the time of each kind of op
+ *   --profile         after the steps: one more, call by call: measured and planned time of each kind of op, what goes together as one
  *   --feed            a new batch every step; without it the first one is trained on again and again
  *
  * The peak is sampled every 10 ms by a thread, from before anything is opened on.  A row ends with the loss of the last
@@ -173,35 +173,63 @@ static hr_status feed(void *user, const hri_planned_run *run, hri_prose *why) {
 /* ---- where the time goes ---- */
 
 typedef struct line {
-    char name[48];
+    char name[64];
     double ns, flops, bytes, said_ns;
     uint32_t calls;
 } line;
 
+/* What the plan says of the runs of each node, all of them together. */
+typedef struct said {
+    const hr_graph *g;
+    double *ns;
+    uint32_t *runs;
+} said;
+
 typedef struct profile {
     const hr_graph *g;
+    const said *said; /* NULL: nothing is said */
     line lines[256];
-    uint32_t count;
-    double ns;
-    hri_timing *timing; /* what a plan says of an op; NULL: nothing */
+    line now; /* what goes together, until all of it was seen */
+    uint32_t count, left;
+    double ns, said_ns;
 } profile;
 
-static void add_call(void *user, uint32_t node, uint64_t bytes, double ns) {
-    profile *p = user;
-    char name[48];
-    hri_cost cost = {.bytes = (double)bytes};
-    double said = 0;
-    if (node == HRI_NO_NODE) {
-        snprintf(name, sizeof name, "copy to or from the host");
-    } else {
-        const hri_sig *sig = &p->g->nodes[node].sig;
-        cost = hri_op_cost(sig);
-        said = p->timing ? hri_timing_time(p->timing, sig, 0) : 0;
-        snprintf(name, sizeof name, "%s %s", sig->op->name,
-                 sig->out_count ? hr_type_name(sig->out[0].type) : "");
+static void *must(void *memory) {
+    if (!memory) {
+        stop("a table", HR_E_NOMEM_HOST, NULL);
     }
+    return memory;
+}
+
+/* Times as the plan has them, with what its steps do together. */
+static void ask_plan(const hri_fit_plans *plans, const hr_graph *g, said *out) {
+    *out = (said){.g = g,
+                  .ns = must(calloc((size_t)g->node_count + 1, sizeof *out->ns)),
+                  .runs = must(calloc((size_t)g->node_count + 1, sizeof *out->runs))};
+    for (uint32_t i = 0; i < plans->c->count; i++) {
+        const hri_problem *p = &plans->c->pieces[i].x.problem;
+        const hri_plan *plan = plans->plans[i];
+        if (plans->c->pieces[i].g != g) {
+            continue;
+        }
+        double *times = must(calloc(2 * (size_t)plan->step_count + 2, sizeof *times));
+        double *end = times + plan->step_count + 1;
+        (void)!(hri_plan_times(p, plan, times, end) < 0);
+        for (uint32_t s = 0; s < plan->step_count; s++) {
+            if (hri_step_runs(&plan->steps[s])) {
+                const uint32_t node = p->ops[plan->steps[s].op].id;
+                out->ns[node] += end[s] - times[s];
+                out->runs[node]++;
+            }
+        }
+        free(times);
+    }
+}
+
+/* What went together is one line, by the names of its ops. */
+static void add_line(profile *p) {
     uint32_t i = 0;
-    while (i < p->count && strcmp(p->lines[i].name, name) != 0) {
+    while (i < p->count && strcmp(p->lines[i].name, p->now.name) != 0) {
         i++;
     }
     if (i == sizeof p->lines / sizeof p->lines[0]) {
@@ -209,14 +237,50 @@ static void add_call(void *user, uint32_t node, uint64_t bytes, double ns) {
     }
     if (i == p->count) {
         p->lines[p->count++] = (line){.calls = 0};
-        memcpy(p->lines[i].name, name, sizeof name);
+        memcpy(p->lines[i].name, p->now.name, sizeof p->now.name);
     }
-    p->lines[i].ns += ns;
-    p->lines[i].flops += cost.flops;
-    p->lines[i].bytes += cost.bytes;
-    p->lines[i].said_ns += said > 0 ? said : 0;
-    p->lines[i].calls++;
-    p->ns += ns;
+    p->lines[i].ns += p->now.ns;
+    p->lines[i].flops += p->now.flops;
+    p->lines[i].bytes += p->now.bytes;
+    p->lines[i].said_ns += p->now.said_ns;
+    p->lines[i].calls += p->now.calls;
+    p->ns += p->now.ns;
+    p->said_ns += p->now.said_ns;
+}
+
+static void add_name(line *l, const char *name) {
+    const size_t used = strlen(l->name);
+    if (!strstr(l->name, name)) {
+        snprintf(l->name + used, sizeof l->name - used, "%s%s", used ? " + " : "", name);
+    }
+}
+
+static void add_call(void *user, uint32_t node, uint64_t bytes, double ns, uint32_t together) {
+    profile *p = user;
+    char name[48];
+    hri_cost cost = {.bytes = (double)bytes};
+    if (together) {
+        p->now = (line){.calls = 0};
+        p->left = together;
+    }
+    if (node == HRI_NO_NODE) {
+        snprintf(name, sizeof name, "copy to or from the host");
+    } else {
+        const hri_sig *sig = &p->g->nodes[node].sig;
+        cost = hri_op_cost(sig);
+        p->now.said_ns +=
+            p->said && p->said->runs[node] ? p->said->ns[node] / p->said->runs[node] : 0;
+        snprintf(name, sizeof name, "%s %s", sig->op->name,
+                 sig->out_count ? hr_type_name(sig->out[0].type) : "");
+    }
+    add_name(&p->now, name);
+    p->now.ns += ns;
+    p->now.flops += cost.flops;
+    p->now.bytes += cost.bytes;
+    p->now.calls++;
+    if (--p->left == 0) {
+        add_line(p);
+    }
 }
 
 static int by_time(const void *a, const void *b) {
@@ -226,19 +290,22 @@ static int by_time(const void *a, const void *b) {
 
 static void show_lines(profile *p) {
     qsort(p->lines, p->count, sizeof p->lines[0], by_time);
-    printf("  %-44s %6s %9s %9s %7s %9s %9s\n", "op", "calls", "ms", "planned", "share", "GB/s",
-           "TFLOP/s");
+    printf("  %-52s %6s %9s %9s %8s %7s %9s %9s\n", "op", "calls", "ms", "planned", "off", "share",
+           "GB/s", "TFLOP/s");
     for (uint32_t i = 0; i < p->count; i++) {
         const line *l = &p->lines[i];
-        printf("  %-44s %6u %9.3f %9.3f %6.1f%% %9.0f %9.1f\n", l->name, l->calls, l->ns / 1e6,
-               l->said_ns / 1e6, 100 * l->ns / p->ns, l->bytes / l->ns, l->flops / l->ns / 1e3);
+        printf("  %-52s %6u %9.3f %9.3f %+8.3f %6.1f%% %9.0f %9.1f\n", l->name, l->calls,
+               l->ns / 1e6, l->said_ns / 1e6, (l->said_ns - l->ns) / 1e6, 100 * l->ns / p->ns,
+               l->bytes / l->ns, l->flops / l->ns / 1e3);
     }
+    printf("  %-52s %6s %9.3f %9.3f %+8.3f\n", "all", "", p->ns / 1e6, p->said_ns / 1e6,
+           (p->said_ns - p->ns) / 1e6);
 }
 
-static void show_profile(hri_planned *planned, hri_timing *timing, double step_ms) {
+static void show_profile(hri_planned *planned, const said *planned_ns, double step_ms) {
     static profile p;
     p.g = hri_planned_graph(planned);
-    p.timing = timing;
+    p.said = planned_ns;
     const hr_status status = hri_exec_profile(hri_planned_exec(planned), 0, add_call, &p);
     if (status != HR_OK) {
         fprintf(stderr, "gpu: the profile: %s\n", hr_status_text(status));
@@ -277,7 +344,7 @@ static void show_floor(const configuration *c, int by_op) {
         bound_bytes += compute > memory ? cost.bytes : 0;
         bytes += cost.bytes;
         floor += compute > memory ? compute : memory;
-        add_call(&p, n, 0, compute > memory ? compute : memory);
+        add_call(&p, n, 0, compute > memory ? compute : memory, 1);
         ops++;
     }
     printf("%-10s %5s %-44s %5u %8.2f %8.1f %8.1f %7.2f %7.2f %7.2f\n", c->model, c->batch,
@@ -385,6 +452,8 @@ static void plan(rig *r) {
     r->job.no_offload = (uint8_t)r->f->no_offload;
     r->job.effort = r->f->effort * 1000;
     r->job.time_ns = hri_timing_time;
+    r->job.together_ns = hri_timing_together;
+    r->job.many_ns = hri_timing_many;
     r->job.time_user = r->timing;
     need("planning", hri_fit_open(&r->job, &r->fit, &why), why.text);
     need("planning", hri_fit_search(&r->fit, r->budget, 1, &r->plans, &why), why.text);
@@ -447,6 +516,8 @@ static void run_one(const flags *f, const configuration *c, int row_fd) {
     need("binding", hri_planned_open(&o, &p, &why), why.text);
     const hri_fit_plans planned = r.plans;
     const uint32_t parts = planned.c->parts;
+    said times;
+    ask_plan(&planned, hri_planned_graph(p), &times);
     const uint64_t planned_runtime = planned.peak_bytes - planned.arena_bytes;
     hri_fit_drop_others(&r.fit, planned.c);
     hri_fit_plans_deinit(&r.plans);
@@ -470,7 +541,7 @@ static void run_one(const flags *f, const configuration *c, int row_fd) {
     look(&r.sampler);
     const double peak = (double)atomic_load(&r.sampler.most);
     if (f->profile) {
-        show_profile(p, r.timing, ms);
+        show_profile(p, &times, ms);
     }
     printf("runtime planned %.1f MiB, measured %.1f MiB; %llu looks\n",
            (double)planned_runtime / MIB, (double)m.runtime_bytes / MIB,
@@ -491,6 +562,8 @@ static void run_one(const flags *f, const configuration *c, int row_fd) {
     if (row_fd >= 0 && write(row_fd, row, strlen(row)) < 0) {
         fprintf(stderr, "gpu: %s\n", strerror(errno));
     }
+    free(times.ns);
+    free(times.runs);
     finish(&r, p);
 }
 

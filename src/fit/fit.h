@@ -36,6 +36,7 @@
 #include "plan/from_graph.h"
 #include "plan/plan.h"
 #include "run/runner.h"
+#include "run/trial.h"
 #include "step/shard.h"
 
 typedef struct hri_fit_job {
@@ -78,6 +79,9 @@ typedef struct hri_fit_job {
         spill; /* a folder for what waits elsewhere, when the machine's copies go to a file; NULL: none */
     /* The time of a kernel in place of the analytic one, or a negative number: not known.  NULL: analytic. */
     double (*time_ns)(void *user, const hri_sig *sig, uint32_t variant);
+    /* The same of several, as they are launched together (fit/timing.h), where time_ns is there; NULL: not known. */
+    double (*together_ns)(void *user, const hri_trial_op *ops, uint32_t count);
+    double (*many_ns)(void *user, const hri_trial_op *ops, uint32_t count, uint32_t *used);
     void *time_user;
     /* Called before each search for a plan, which takes a second or two at most; any status but HR_OK ends planning with
      * it.  NULL: nobody is asked. */

@@ -61,10 +61,14 @@ static hri_machine machine_of(const hri_fit_job *job, uint32_t threads) {
 static hr_status make_problem(const hri_fit_job *job, const hr_graph *g, uint32_t threads,
                               hri_graph_problem *out, hri_prose *why) {
     const hri_machine machine = machine_of(job, threads);
-    const hr_status status = hri_problem_from_graph(g, &machine, out, why);
+    hr_status status = hri_problem_from_graph(g, &machine, out, why);
     if (status == HR_OK && job->time_ns && threads) {
         timer t = {job, g};
         hri_problem_retime(&out->problem, time_of, &t);
+        status = hri_fit_company(job, g, &out->problem, 1);
+        if (status != HR_OK) {
+            hri_graph_problem_deinit(out);
+        }
     }
     return status;
 }
@@ -77,6 +81,7 @@ static hr_status look_at_piece(const hri_fit_job *job, hri_fit_piece *out, hri_p
         try_kernels(job, out->g);
     }
     hr_status status = make_problem(job, out->g, 0, &out->x, why);
+    status = status == HR_OK ? hri_fit_company(job, out->g, &out->x.problem, 0) : status;
     if (status == HR_OK) {
         out->offsets = hri_calloc(out->x.problem.value_count, sizeof *out->offsets);
         status = out->offsets ? HR_OK : HR_E_NOMEM_HOST;

@@ -29,6 +29,10 @@ static inline uint32_t hri_fit_arenas(const hri_fit_job *job) {
 uint64_t hri_fit_pages(const hri_fit_job *job, uint64_t bytes);
 /* Is the nominal machine the machine as it is, with all its threads? */
 int hri_fit_is_nominal(const hri_fit_job *job);
+/* GPU: times ops that go together in a step as they are launched, and, with `set`, gives the problem what was measured; without, it
+ * is for what that loads.  HR_OK also where nothing can be measured. */
+HR_MUST_CHECK hr_status hri_fit_company(const hri_fit_job *job, const hr_graph *g, hri_problem *p,
+                                        int set);
 typedef struct hri_fit_memos {
     hri_plan_memo of[HRI_FIT_PIECES];
     uint8_t only; /* nothing else is tried */

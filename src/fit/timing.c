@@ -17,7 +17,6 @@
 #include "base/map.h"
 #include "run/drag.h"
 #include "run/node_bytes.h"
-#include "run/trial.h"
 
 /* Of the file: bytes, times that are kept, bytes of a key. */
 enum { RUNS = 5, ALIGN = 64, CACHE_MOST = 4 << 20, ENTRIES = 8192, KEY = 1024 };
@@ -148,7 +147,7 @@ hr_status hri_timing_open(const hri_timing_options *options, hri_timing **out) {
     t->o.folder = NULL;
     if (options->folder && options->folder[0]) {
         if (options->engine) { /* as they are in a captured step */
-            snprintf(t->file, sizeof t->file, "timings-%.32s-captured-2.json", options->device);
+            snprintf(t->file, sizeof t->file, "timings-%.32s-captured-3.json", options->device);
         } else {
             snprintf(t->file, sizeof t->file, "timings-%.32s-%u-%016llx.json", options->device,
                      hri_threads_count(options->threads), (unsigned long long)machine_hash());
@@ -345,6 +344,79 @@ double hri_timing_time(void *timing, const hri_sig *sig, uint32_t variant) {
     t->log_sum += log(time / analytic(t, sig));
     (void)!hri_strmap_put(&t->seen, key, as_bits(time));
     return time;
+}
+
+static uint32_t number_of(const hri_trial_op *x, uint32_t k) {
+    return k < x->sig->in_count ? x->in[k] : x->out[k - x->sig->in_count];
+}
+
+/* Which of all operands, in order, has the number of operand k of op i first: the same for all layers of a model. */
+static uint64_t first_place(const hri_trial_op *ops, uint32_t i, uint32_t k) {
+    uint64_t place = 0;
+    for (uint32_t j = 0; j <= i; j++) {
+        const uint32_t count = ops[j].sig->in_count + ops[j].sig->out_count;
+        for (uint32_t m = 0; m < count; m++, place++) {
+            if (number_of(&ops[j], m) == number_of(&ops[i], k)) {
+                return place;
+            }
+        }
+    }
+    return place;
+}
+
+/* "together 148 adamw 0123456789abcdef"; 0 when some signature is too long. */
+static int make_together_key(const hri_trial_op *ops, uint32_t count, char *buf, size_t size) {
+    char part[KEY];
+    hri_hasher h;
+    hri_hasher_init(&h, 1);
+    for (uint32_t i = 0; i < count; i++) {
+        const hri_sig *s = ops[i].sig;
+        if (!make_key(s, 0, part, sizeof part)) {
+            return 0;
+        }
+        hri_hasher_add(&h, part, strlen(part) + 1);
+        for (uint32_t k = 0; k < s->in_count + s->out_count; k++) {
+            hri_hasher_add_u64(&h, first_place(ops, i, k));
+        }
+    }
+    const char *last = ops[count - 1].sig->op->name;
+    snprintf(buf, size, "together %u %s%s%s %016llx", count, ops[0].sig->op->name,
+             count == 2 ? " + " : "", count == 2 ? last : "",
+             (unsigned long long)hri_hasher_get(&h).lo);
+    return 1;
+}
+
+double hri_timing_together(void *timing, const hri_trial_op *ops, uint32_t count) {
+    hri_timing *t = timing;
+    char key[KEY];
+    uint64_t bits;
+    if (!t->o.engine || t->o.try_only || !make_together_key(ops, count, key, sizeof key)) {
+        return -1;
+    }
+    const int known = hri_strmap_get(&t->seen, key, &bits);
+    const double before = known ? as_double(bits) : -1;
+    if (hri_strmap_get(&t->tried, key, &bits)) {
+        return before; /* it would not go better again */
+    }
+    (void)!hri_strmap_put(&t->tried, key, 1);
+    const uint64_t begin = hri_clock_ns();
+    const double time = hri_trial_together(t->o.engine, ops, count, t->o.most_bytes, known);
+    t->trial_ns += hri_clock_ns() - begin;
+    if (known || time <= 0) {
+        return before;
+    }
+    t->machine_measured |= hri_strmap_put(&t->seen, key, as_bits(time)) == HR_OK;
+    return time;
+}
+
+double hri_timing_many(void *timing, const hri_trial_op *ops, uint32_t count, uint32_t *used) {
+    const hri_timing *t = timing;
+    *used = count;
+    while (t->o.engine && !t->o.try_only && *used > 1 &&
+           hri_trial_bytes(t->o.engine, ops, *used) > t->o.most_bytes) {
+        *used /= 2;
+    }
+    return *used > 1 ? hri_timing_together(timing, ops, *used) : -1;
 }
 
 double hri_timing_copy_drag(hri_timing *t) {

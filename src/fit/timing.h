@@ -6,6 +6,9 @@
  * when its time is known, so that everything is loaded before runtime is measured (run/trial.h).  What is too large to be tried in the memory
  * allowed is not measured: it gets the analytic time, scaled by how far that was off for the others.
  *
+ * On a GPU, ops that a step has in one launch are measured as such, too: two neighbours (hri_timing_together), or many alike
+ * (hri_timing_many).  Their keys name the ops, and have a hash of their signatures and of the memory they share.
+ *
  * Times decide how fast a plan is said to be and which of two plans is taken; never whether one fits.  A cache that
  * cannot be read or written is no failure: what is missing is measured again.
  *
@@ -16,6 +19,7 @@
 #include "base/threads.h"
 #include "graph/op.h"
 #include "run/engine.h"
+#include "run/trial.h"
 
 typedef struct hri_timing hri_timing;
 
@@ -35,6 +39,10 @@ HR_MUST_CHECK hr_status hri_timing_open(const hri_timing_options *options, hri_t
 void hri_timing_close(hri_timing *t);
 /* Nanoseconds of one run; negative: not known.  `timing` is an hri_timing. */
 double hri_timing_time(void *timing, const hri_sig *sig, uint32_t variant);
+/* GPU: nanoseconds of the ops one after another, in as few launches as a step makes of them; negative: not known. */
+double hri_timing_together(void *timing, const hri_trial_op *ops, uint32_t count);
+/* The same of many alike, or of as many of the first as there is memory for: *used. */
+double hri_timing_many(void *timing, const hri_trial_op *ops, uint32_t count, uint32_t *used);
 /* GPU: the share of a copy's time that kernels beside it lose (run/drag.h), measured once and kept with the times. */
 double hri_timing_copy_drag(hri_timing *t);
 /* GPU: what captured graphs take is known to the engine from then on (run/node_bytes.h), measured once and kept likewise. */

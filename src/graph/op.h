@@ -216,6 +216,8 @@ struct hr_op {
     hri_samples (*samples)(const hri_sig *s, uint32_t batched); /* NULL: apart */
 
     void (*cost)(const hri_sig *s, hri_cost *out); /* NULL: one flop an element, every byte once */
+    /* Where its whole-number input is an id below this, and how they are spread matters to its time; NULL: it does not. */
+    int64_t (*ids)(const hri_sig *s);
     hri_kernel host;
     const hri_scalar *scalar; /* element-wise ops */
 

@@ -54,13 +54,31 @@ static hr_status times_member(json_t *object, const hri_problem *p) {
     return !bad && json_object_set_new(object, "times_ns", list) == 0 ? HR_OK : HR_E_NOMEM_HOST;
 }
 
+/* Three numbers an op: what it takes more alone, and the shares that neighbours save.  Nothing where there is none of it. */
+static hr_status company_member(json_t *object, const hri_problem *p) {
+    int any = 0, bad = 0;
+    for (uint32_t n = 0; n < p->op_count; n++) {
+        any |= p->ops[n].alone_ns > 0 || p->ops[n].joins > 0 || p->ops[n].beside;
+    }
+    json_t *list = any ? json_array() : NULL;
+    bad = any && !list;
+    for (uint32_t n = 0; n < p->op_count && any && !bad; n++) {
+        bad = json_array_append_new(list, json_real(p->ops[n].alone_ns)) ||
+              json_array_append_new(list, json_real(p->ops[n].joins)) ||
+              json_array_append_new(list, json_real(p->ops[n].beside_share));
+    }
+    return !bad && (!any || json_object_set_new(object, "company", list) == 0) ? HR_OK
+                                                                               : HR_E_NOMEM_HOST;
+}
+
 static hr_status piece_member(json_t *list, const hri_fit_piece *piece, const hri_plan *plan) {
     json_t *object =
         json_pack("{s:s, s:I}", "kind", kinds[piece->kind], "samples", (json_int_t)piece->samples);
     if (!object || json_array_append_new(list, object) != 0) {
         return HR_E_NOMEM_HOST;
     }
-    const hr_status status = times_member(object, &piece->x.problem);
+    hr_status status = times_member(object, &piece->x.problem);
+    status = status == HR_OK ? company_member(object, &piece->x.problem) : status;
     return status == HR_OK ? plan_member(object, plan) : status;
 }
 
@@ -123,6 +141,16 @@ static double next_time(void *user, const hri_problem_op *op, uint32_t variant) 
     const json_t *value = json_array_get(t->list, t->at++);
     const double time = value ? json_number_value(value) : -1;
     return time >= 0 && time < 1e30 ? time : -1;
+}
+
+static void next_company(void *user, uint32_t op, hri_problem_company *company) {
+    const json_t *list = user;
+    const size_t at = 3 * (size_t)op;
+    if (at + 2 < json_array_size(list)) {
+        *company = (hri_problem_company){json_number_value(json_array_get(list, at)),
+                                         json_number_value(json_array_get(list, at + 1)),
+                                         json_number_value(json_array_get(list, at + 2))};
+    }
 }
 
 static hr_status parse_plan(const json_t *object, const hri_problem *p, hri_plan **out,
@@ -192,6 +220,8 @@ static hr_status load_pieces(hri_plan_job *j, const json_t *root, hri_fit_plans 
         const json_t *object = json_array_get(list, i);
         times t = {.list = json_object_get(object, "times_ns")};
         hri_problem_retime(&c->pieces[i].x.problem, next_time, &t);
+        hri_problem_recompany(&c->pieces[i].x.problem, next_company,
+                              json_object_get(object, "company"));
         status = parse_plan(object, &c->pieces[i].x.problem, &plans[i], why);
     }
     if (status == HR_OK) {

@@ -355,6 +355,8 @@ static hr_status open_timing(hri_plan_job *j, uint64_t most_bytes) {
     const hr_status status = hri_timing_open(&o, &j->timing);
     if (status == HR_OK) {
         j->job.time_ns = hri_timing_time;
+        j->job.together_ns = hri_timing_together;
+        j->job.many_ns = hri_timing_many;
         j->job.time_user = j->timing;
     }
     if (status == HR_OK && j->engine) {

@@ -23,6 +23,8 @@ static void share_device(hri_together *t) {
         b->engine = b->job.engine = a->engine;
         b->job.machine.gpu = a->job.machine.gpu;
         b->job.time_ns = a->job.time_ns;
+        b->job.together_ns = a->job.together_ns;
+        b->job.many_ns = a->job.many_ns;
         b->job.time_user = a->job.time_user;
         b->device = a->device;
         b->threads = a->threads;

@@ -59,6 +59,10 @@ static hri_samples gather_samples(const hri_sig *s, uint32_t batched) {
 }
 
 /* Of the table only the rows that are read count. */
+static int64_t gather_ids(const hri_sig *s) {
+    return hri_gather_of(s).rows;
+}
+
 static void gather_cost(const hri_sig *s, hri_cost *cost) {
     cost->flops = 0.0;
     cost->bytes = 2.0 * (double)hr_meta_bytes(&s->out[0]) + (double)hr_meta_bytes(&s->in[1]);
@@ -156,6 +160,7 @@ const hr_op hr_op_gather = {
     .keeps = {{.in = 2}},
     .samples = gather_samples,
     .cost = gather_cost,
+    .ids = gather_ids,
     .host = {.run = gather_host},
     .cases = gather_cases,
 };

@@ -63,6 +63,10 @@ static void gather_grad_cost(const hri_sig *s, hri_cost *cost) {
     cost->flops = (double)hr_shape_count(&s->in[0].shape);
 }
 
+static int64_t gather_grad_ids(const hri_sig *s) {
+    return hri_gather_grad_of(s).rows;
+}
+
 static uint64_t gather_grad_workspace(const hri_sig *s, uint32_t threads) {
     const hri_gather_attr *p = s->attr;
     (void)threads;
@@ -329,6 +333,7 @@ const hr_op hr_op_gather_grad = {
     .infer = gather_grad_infer,
     .samples = gather_grad_samples,
     .cost = gather_grad_cost,
+    .ids = gather_grad_ids,
     .host = {.run = gather_grad_host, .workspace = gather_grad_workspace},
     .cases = gather_grad_cases,
 };

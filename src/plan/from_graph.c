@@ -10,17 +10,21 @@
  * counts what counts (at least 1), as losses with missing targets do: parts of a batch have their weights by that. */
 enum { ALIKE, SAMPLES, SUM, MEAN, COUNT };
 
+enum { KINDS = 32 };
+
 typedef struct adaptor {
     const hr_graph *g;
     hri_machine machine;
     hri_prose *why;
     hri_graph_problem x;
-    uint32_t *updater; /* by graph value: the node that overwrites it */
-    uint32_t *last;    /* by graph value: the last node that reads it or a view of it */
-    hr_value *root;    /* by graph value: what a view looks at, in the end */
-    uint8_t *used;     /* by graph value */
-    uint8_t *batched;  /* by graph value: how it depends on the samples */
-    uint8_t *labelled; /* by graph value: a mean over the labels that count */
+    uint32_t *updater;           /* by graph value: the node that overwrites it */
+    uint32_t *last;              /* by graph value: the last node that reads it or a view of it */
+    hr_value *root;              /* by graph value: what a view looks at, in the end */
+    uint8_t *used;               /* by graph value */
+    uint8_t *batched;            /* by graph value: how it depends on the samples */
+    uint8_t *labelled;           /* by graph value: a mean over the labels that count */
+    const hri_sig *kinds[KINDS]; /* one of each kind of ops of which many go together */
+    uint32_t kind_count;
 } adaptor;
 
 static int is_live(const hr_graph *g, uint32_t n) {
@@ -288,6 +292,64 @@ static void beside(const adaptor *a, const hri_node_record *node, const hri_kern
     }
 }
 
+/* The kind of ops that many of are launched at once: updates, and what reads nothing but what is there when the step begins.
+ * 0: none.  What they save is measured. */
+static uint32_t many_of(adaptor *a, const hri_node_record *node, const hri_kernel *kernel,
+                        const hri_problem_op *op) {
+    const hri_sig *s = &node->sig;
+    int good = a->machine.gpu && kernel->launch_many && s->in_count && s->out_count &&
+               !hri_kernel_launch_workspace(kernel, s, a->machine.gpu, 0);
+    for (uint32_t i = 0; i < s->in_count && good && !s->op->updates[0]; i++) {
+        const uint8_t role = a->x.problem.values[op->in[i]].role;
+        good = role == HRI_ROLE_PERSISTENT || role == HRI_ROLE_CONSTANT;
+    }
+    for (uint32_t k = 0; k < a->kind_count && good; k++) {
+        const hri_sig *of = a->kinds[k];
+        if (of->op == s->op && of->in[0].type == s->in[0].type &&
+            of->out[0].type == s->out[0].type) {
+            return k + 1;
+        }
+    }
+    if (!good || a->kind_count == KINDS) {
+        return 0;
+    }
+    a->kinds[a->kind_count++] = s;
+    return a->kind_count;
+}
+
+/* Whether the op is one launch with the one before it (graph/op_many.c), unless that is one with the op before it; what that
+ * saves is measured. */
+static void after(const adaptor *a, const hri_node_record *node, const hri_kernel *kernel,
+                  hri_problem_op *op) {
+    const uint32_t before = a->x.problem.op_count;
+    if (!a->machine.gpu || before == 0) {
+        return;
+    }
+    const hri_problem_op *m = &a->x.problem.ops[before - 1];
+    const hri_sig *s = &node->sig, *of = &a->g->nodes[m->id].sig;
+    const hri_kernel *maker = hri_kernel_for(a->machine.kernels, of);
+    if (!of->out_count || !s->in_count || !s->out_count) {
+        return;
+    }
+    /* Where they lie is not known yet: what one reads of the other has an address of its own. */
+    hr_addr in[2][HRI_IN_MAX], out[2] = {1, 2};
+    for (uint32_t i = 0; i < HRI_IN_MAX; i++) {
+        in[0][i] = 0;
+        in[1][i] = i < s->in_count && op->in[i] == m->out[0].value ? 1 : 0;
+    }
+    const hri_gpu_call calls[2] = {{.kernel = maker, .sig = of, .in = in[0], .out = &out[0]},
+                                   {.kernel = kernel, .sig = s, .in = in[1], .out = &out[1]}};
+    const int chain = hri_chain_may_hold(&calls[0]) && hri_chain_may_hold(&calls[1]) &&
+                      of->out[0].type == s->out[0].type &&
+                      hr_shape_same(&of->out[0].shape, &s->out[0].shape);
+    const int taken = m->after && !(chain && m->chain);
+    if (!taken &&
+        (chain || hri_sum_takes(&calls[0], &calls[1]) || hri_made_feeds(&calls[0], &calls[1]))) {
+        op->after = before;
+        op->chain = (uint8_t)chain;
+    }
+}
+
 static hr_status add_op(adaptor *a, uint32_t n) {
     const hri_node_record *node = &a->g->nodes[n];
     const hri_sig *sig = &node->sig;
@@ -327,6 +389,8 @@ static hr_status add_op(adaptor *a, uint32_t n) {
     }
     op.variant_count = list_variants(a, sig, kernel, variants);
     beside(a, node, kernel, &op);
+    op.many = many_of(a, node, kernel, &op);
+    after(a, node, kernel, &op);
     return hri_problem_add_op(&a->x.problem, &op, &a->x.op_of[n]);
 }
 

@@ -1,4 +1,4 @@
-/* Plans as objects: freeing, predicted time, and the JSON form.
+/* Plans as objects: freeing and the JSON form.
  *
  * The JSON is for people who compare plans and for runs that reuse one; what is read back is checked like any other
  * plan, so a file that was edited by hand is as safe as one of ours. */
@@ -48,62 +48,6 @@ hri_plan *hri_plan_copy(const hri_plan *plan) {
     memcpy(new->operands, plan->operands, plan->operand_count * sizeof *plan->operands);
     memcpy(new->buffers, plan->buffers, plan->buffer_count * sizeof *plan->buffers);
     return new;
-}
-
-/* Of a step that runs an op: neighbours that go together save some. */
-static double run_ns(const hri_problem *p, const hri_plan *plan, uint32_t i) {
-    const hri_plan_step *s = &plan->steps[i];
-    const hri_plan_step *before = i && s[-1].kind == HRI_STEP_RUN ? s - 1 : NULL;
-    const hri_plan_step *next =
-        i + 1 < plan->step_count && s[1].kind == HRI_STEP_RUN ? s + 1 : NULL;
-    const uint32_t maker = hri_problem_joined(p, s->op);
-    double time = p->ops[s->op].variants[s->variant].time_ns;
-    if (s->again && next && hri_problem_beside(p, next->op) == s->op) {
-        time *= 1 - hri_problem_beside_share(p, s->op);
-    }
-    return maker != HRI_PROBLEM_NONE && before && before->op == maker
-               ? time - hri_problem_joined_ns(p, s->op, time,
-                                              p->ops[maker].variants[before->variant].time_ns)
-               : time;
-}
-
-double hri_plan_times(const hri_problem *p, const hri_plan *plan, double *begin, double *end) {
-    double compute = 0, wire = 0, queues[HRI_PROBLEM_QUEUES_MAX] = {0};
-    for (uint32_t i = 0; i < plan->step_count; i++) {
-        const hri_plan_step *s = &plan->steps[i];
-        begin[i] = compute;
-        if (s->kind == HRI_STEP_NET) {
-            begin[i] = wire > compute ? wire : compute;
-            end[i] = wire = begin[i] + p->ops[s->op].variants[s->variant].time_ns;
-        } else if (s->kind == HRI_STEP_RUN) {
-            compute += run_ns(p, plan, i);
-            end[i] = compute;
-        } else if (s->kind == HRI_STEP_WAIT) {
-            compute = end[s->op] > compute ? end[s->op] : compute;
-            end[i] = compute;
-        } else {
-            const int in = s->kind == HRI_STEP_IN;
-            const uint32_t *list = plan->operands + s->first;
-            const uint32_t memory = plan->buffers[list[!in]].memory;
-            double *queue = &queues[hri_problem_queue(p, memory, in)];
-            begin[i] = *queue > compute ? *queue : compute;
-            const double copy = hri_problem_copy_ns(p, memory, in, plan->buffers[list[0]].bytes);
-            *queue = begin[i] + copy;
-            end[i] = *queue;
-            compute = p->copies_block ? end[i] : compute + p->copy_drag * copy;
-        }
-    }
-    return compute;
-}
-
-double hri_plan_makespan(const hri_problem *p, const hri_plan *plan) {
-    double *times = hri_calloc(2 * (size_t)plan->step_count + 2, sizeof *times);
-    if (!times) {
-        return NAN;
-    }
-    const double makespan = hri_plan_times(p, plan, times, times + plan->step_count + 1);
-    hri_free(times);
-    return makespan;
 }
 
 /* ---- writing ---- */

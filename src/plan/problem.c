@@ -23,6 +23,15 @@ static const char *const phase_names[] = {
 };
 static const uint64_t bytes_max = (uint64_t)1 << 62;
 
+int hri_problem_has_company(const hri_problem *p) {
+    for (uint32_t n = 0; n < p->op_count; n++) {
+        if (p->ops[n].alone_ns > 0) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
 int hri_problem_has_beside(const hri_problem *p) {
     for (uint32_t n = 0; n < p->op_count; n++) {
         if (p->ops[n].beside) {
@@ -315,6 +324,13 @@ static hr_status check_shares(const hri_problem *p, uint32_t n, hri_prose *why) 
     const char *wrong = !(op->joins >= 0 && op->joins <= 1)                 ? "joins"
                         : !(op->beside_share >= 0 && op->beside_share <= 1) ? "beside_share"
                                                                             : NULL;
+    if (!wrong && !(op->alone_ns >= 0 && op->alone_ns <= 1e15)) {
+        return hri_prose_set(why, HR_E_RANGE, "%s: alone_ns must be from 0 to 1e15", op->name);
+    }
+    if (!wrong && op->after > n) {
+        return hri_prose_set(why, HR_E_INVALID, "op %u (%s): after_op is not an op before it", n,
+                             op->name);
+    }
     return wrong ? hri_prose_set(why, HR_E_RANGE, "%s: %s must be from 0 to 1", op->name, wrong)
                  : HR_OK;
 }
@@ -457,6 +473,11 @@ static uint64_t hash_of(const hri_problem *p) {
             hri_hasher_add_u64(&h, (uint64_t)n << 32 | op->beside);
             add_double(&h, op->beside_share);
         }
+        if (op->alone_ns > 0) {
+            hri_hasher_add_u64(&h, (uint64_t)n << 32 | op->after);
+            hri_hasher_add_u64(&h, (uint64_t)op->many << 1 | op->chain);
+            add_double(&h, op->alone_ns);
+        }
         if (op->net) { /* what needs no other rank has the hash that it always had */
             hri_hasher_add_u64(&h, op->wire_bytes + 1);
         }
@@ -587,6 +608,20 @@ void hri_problem_retime(hri_problem *p, hri_problem_time_fn *time_ns, void *user
                 ((hri_problem_variant *)(uintptr_t)p->ops[n].variants)[i].time_ns = time;
             }
         }
+    }
+    p->hash = hash_of(p);
+}
+
+/* Only numbers that a file could have, too. */
+void hri_problem_recompany(hri_problem *p, hri_problem_company_fn *change, void *user) {
+    for (uint32_t n = 0; n < p->op_count; n++) {
+        hri_problem_op *op = &p->ops[n];
+        hri_problem_company c = {op->alone_ns, op->joins, op->beside_share};
+        change(user, n, &c);
+        op->alone_ns = c.alone_ns >= 0 && c.alone_ns <= 1e15 ? c.alone_ns : op->alone_ns;
+        op->joins = c.joins >= 0 && c.joins <= 1 ? c.joins : op->joins;
+        op->beside_share =
+            c.beside_share >= 0 && c.beside_share <= 1 ? c.beside_share : op->beside_share;
     }
     p->hash = hash_of(p);
 }

@@ -99,11 +99,17 @@ typedef struct hri_problem_op {
     uint8_t once;            /* 1: may not be run a second time in a step */
     uint8_t coupled;         /* hri_problem_coupled: samples of a batch touch one another */
     uint8_t net;             /* 1: ranks exchange bytes: all of them run these in one order */
+    uint8_t chain;           /* 1: with `after`, three in a row may be one launch, and more */
     double
         joins; /* it makes its first input itself where that would be made right before it, and saves this share of that op's time; 0: never */
     double
         beside_share; /* of the time of op `beside`: saved where that runs again right before this one */
-    uint32_t beside;     /* that op's number + 1; 0: none */
+    uint32_t beside; /* that op's number + 1; 0: none */
+    /* Its time is that in company: in one launch with op `after`, where that stands right before it, or with others of its
+     * kind (`many`), wherever they reach one another.  Alone it takes so much more. */
+    double alone_ns;
+    uint32_t after;      /* that op's number + 1; 0: none */
+    uint32_t many;       /* equal numbers go together; 0: with nobody */
     uint64_t wire_bytes; /* that this rank sends then */
     uint32_t id;         /* the caller's own number for it */
     uint32_t in_count, out_count, variant_count;
@@ -167,6 +173,13 @@ HR_MUST_CHECK hr_status hri_problem_finish(hri_problem *p, hri_prose *why);
 typedef double hri_problem_time_fn(void *user, const hri_problem_op *op, uint32_t variant);
 void hri_problem_retime(hri_problem *p, hri_problem_time_fn *time_ns, void *user);
 
+/* Other times of what ops do together, as they were measured; the function changes what it knows. */
+typedef struct hri_problem_company {
+    double alone_ns, joins, beside_share; /* as in hri_problem_op */
+} hri_problem_company;
+typedef void hri_problem_company_fn(void *user, uint32_t op, hri_problem_company *company);
+void hri_problem_recompany(hri_problem *p, hri_problem_company_fn *change, void *user);
+
 /* Limits of files of problems and plans; a plan of 1,000 layers has about 6 MB and a million values. */
 enum { HRI_PROBLEM_FILE_BYTES = 32 << 20, HRI_PROBLEM_FILE_VALUES = 2000000 };
 
@@ -209,6 +222,8 @@ static inline double hri_problem_beside_share(const hri_problem *p, uint32_t n) 
 }
 /* 1 when some op has another beside it. */
 int hri_problem_has_beside(const hri_problem *p);
+/* 1 when some op takes longer alone. */
+int hri_problem_has_company(const hri_problem *p);
 /* 1 when some op exchanges bytes with other ranks. */
 int hri_problem_has_net(const hri_problem *p);
 

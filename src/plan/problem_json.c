@@ -81,6 +81,16 @@ static void print_op(hri_json *j, const hri_problem_op *op) {
         hri_json_u64(j, "beside_op", op->beside - 1);
         hri_json_double(j, "beside_share", op->beside_share);
     }
+    if (op->alone_ns > 0) {
+        hri_json_double(j, "alone_ns", op->alone_ns);
+    }
+    if (op->alone_ns > 0 && op->after) {
+        hri_json_u64(j, "after_op", op->after - 1);
+        hri_json_bool(j, "chain", op->chain);
+    }
+    if (op->alone_ns > 0 && op->many) {
+        hri_json_u64(j, "many", op->many);
+    }
     if (op->net) {
         hri_json_u64(j, "wire_bytes", op->wire_bytes);
     }
@@ -364,11 +374,35 @@ static hr_status read_beside(const reader *r, const json_t *object, uint32_t at,
     return status == HR_OK ? get_double(r, object, "beside_share", &op->beside_share) : status;
 }
 
+/* What it does together with others. */
+static hr_status read_company(const reader *r, const json_t *object, uint32_t at,
+                              hri_problem_op *op) {
+    uint64_t after = UINT64_MAX, many = 0;
+    hr_status status = get_u64(r, object, "after_op", UINT64_MAX, &after);
+    if (status == HR_OK && after != UINT64_MAX) {
+        op->after = (uint32_t)after + 1;
+        status = after < at ? HR_OK : bad(r, "after_op is not the index of an op before it");
+    }
+    status = status == HR_OK ? get_u64(r, object, "many", 0, &many) : status;
+    if (status == HR_OK && many > HRI_PROBLEM_OPS_MAX) {
+        status = bad(r, "many is too large");
+    }
+    op->many = (uint32_t)many;
+    op->chain = (uint8_t)json_is_true(json_object_get(object, "chain"));
+    return status == HR_OK ? get_double(r, object, "alone_ns", &op->alone_ns) : status;
+}
+
 static hr_status read_op(reader *r, json_t *object, uint32_t at) {
-    static const char *const keys[] = {
-        "name",       "kind",  "phase",     "in",           "out",
-        "variants",   "once",  "coupled",   "time_ns",      "workspace_bytes",
-        "wire_bytes", "joins", "beside_op", "beside_share", NULL};
+    static const char *const keys[] = {"name",       "kind",
+                                       "phase",      "in",
+                                       "out",        "variants",
+                                       "once",       "coupled",
+                                       "time_ns",    "workspace_bytes",
+                                       "wire_bytes", "joins",
+                                       "beside_op",  "beside_share",
+                                       "alone_ns",   "after_op",
+                                       "many",       "chain",
+                                       NULL};
     hri_problem_op op = {.id = at, .in = r->list, .out = r->outputs};
     hr_status status = check_keys(r, object, keys);
     if (status == HR_OK) {
@@ -402,6 +436,7 @@ static hr_status read_op(reader *r, json_t *object, uint32_t at) {
         status = get_double(r, object, "joins", &op.joins);
     }
     status = status == HR_OK ? read_beside(r, object, at, &op) : status;
+    status = status == HR_OK ? read_company(r, object, at, &op) : status;
     if (status == HR_OK && json_object_get(object, "wire_bytes")) {
         op.net = 1;
         status = hri_json_get_u64(object, "wire_bytes", &op.wire_bytes, r->why);

@@ -378,7 +378,7 @@ hr_status hri_exec_profile(hri_exec *e, uint32_t step, hri_exec_time_fn *each, v
         status = run_call(e, c, step, 0);
         if (c->kind != HRI_STEP_WAIT) {
             const int runs = c->kind == HRI_STEP_RUN || c->kind == HRI_STEP_NET;
-            each(user, runs ? c->node : HRI_NO_NODE, c->bytes, (double)(hri_clock_ns() - begin));
+            each(user, runs ? c->node : HRI_NO_NODE, c->bytes, (double)(hri_clock_ns() - begin), 1);
         }
     }
     return status;

@@ -95,8 +95,10 @@ void hri_exec_drop(hri_exec *e);
 /* How long the device worked on the last run, after a get or wait; 0: it cannot tell, or is the host. */
 uint64_t hri_exec_busy_ns(hri_exec *e);
 /* The same, one call after another, each timed; node is HRI_NO_NODE for copies to and from the other memory.  Calls that
- * the device runs in one launch share its time by the bytes they touch. */
-typedef void hri_exec_time_fn(void *user, uint32_t node, uint64_t bytes, double ns);
+ * the device runs together share their time by the bytes they touch: `together` is how many those are, 0 of all but the
+ * first of them. */
+typedef void hri_exec_time_fn(void *user, uint32_t node, uint64_t bytes, double ns,
+                              uint32_t together);
 HR_MUST_CHECK hr_status hri_exec_profile(hri_exec *e, uint32_t step, hri_exec_time_fn *each,
                                          void *user);
 

@@ -647,7 +647,7 @@ static void share_time(const hri_exec_gpu *x, uint32_t first, uint32_t count, do
         if (c->kind != HRI_STEP_WAIT) {
             const int runs = c->kind == HRI_STEP_RUN || c->kind == HRI_STEP_NET;
             each(user, runs ? c->node : HRI_NO_NODE, c->bytes,
-                 ns * touched_bytes(x->calls[i].sig) / all);
+                 ns * touched_bytes(x->calls[i].sig) / all, i == first ? count : 0);
         }
     }
 }

@@ -1,7 +1,11 @@
-/* Operands in scratch memory, captured launches between two events; see trial.h. */
+/* Kernels between two events; see trial.h. */
 #include "run/trial.h"
 
+#include "base/alloc.h"
+#include "base/hash.h"
+
 enum { ALIGN = 256, HEAD = ALIGN + HRI_GPU_TRIAL_BYTES, MOST_RUNS = 20, MOST_SETS = 8 };
+enum { IDS = 4096 }; /* that are made at a time */
 /* Launches take turns over as many sets of operands as make up this much: in a step hardly anything is in a cache still. */
 static const uint64_t cold_bytes = UINT64_C(192) << 20;
 static const uint64_t many_bytes = UINT64_C(256) << 10;
@@ -10,10 +14,13 @@ static const double long_ns = 20e6; /* all runs of one kernel together take abou
 typedef struct trial {
     hri_engine *engine;
     hr_queue *queue;
-    const hri_sig *sig;
-    const hri_kernel *kernel; /* NULL: its launch is refused */
-    hr_addr in[MOST_SETS][HRI_IN_MAX], out[MOST_SETS][HRI_OUT_MAX];
-    hri_gpu_call calls[MOST_SETS];
+    const hri_trial_op *ops;
+    uint32_t count, variant;
+    uint32_t operand_count;
+    uint64_t *offsets;   /* by operand, of all ops one after another: inputs, outputs, work space */
+    uint64_t bytes;      /* of one set of operands */
+    hr_addr *addrs;      /* by set and operand */
+    hri_gpu_call *calls; /* by set and op */
     uint32_t sets;
     int timed;
     hr_event *events[2];
@@ -24,70 +31,159 @@ static uint64_t room(uint64_t bytes) {
     return (bytes + ALIGN - 1) / ALIGN * ALIGN;
 }
 
-/* Of one set of operands, with its workspace. */
-static uint64_t set_bytes(const hri_sig *s, uint64_t workspace) {
-    uint64_t bytes = room(workspace);
-    for (uint32_t i = 0; i < s->in_count; i++) {
-        bytes += room(hr_meta_bytes(&s->in[i]));
+/* ---- where operands lie ---- */
+
+static const hri_kernel *kernel_of(const trial *t, uint32_t i) {
+    return hri_kernel_for(hri_gpu_kernels(hri_engine_gpu(t->engine)), t->ops[i].sig);
+}
+
+static uint64_t workspace_of(const trial *t, uint32_t i) {
+    return hri_kernel_launch_workspace(kernel_of(t, i), t->ops[i].sig, hri_engine_gpu(t->engine),
+                                       t->variant);
+}
+
+static uint32_t operands_of(const hri_sig *s) {
+    return s->in_count + s->out_count + 1;
+}
+
+static const hr_meta *meta_of(const hri_sig *s, uint32_t k) {
+    return k < s->in_count ? &s->in[k] : &s->out[k - s->in_count];
+}
+
+static uint32_t number_of(const hri_trial_op *x, uint32_t k) {
+    return k < x->sig->in_count ? x->in[k] : x->out[k - x->sig->in_count];
+}
+
+/* An operand before operand `k` of op `i` that is the same memory; NULL: there is none. */
+static const uint64_t *find_same(const trial *t, uint32_t i, uint32_t k) {
+    const hri_sig *s = t->ops[i].sig;
+    const uint64_t *at = t->offsets;
+    for (uint32_t j = 0; j <= i && t->ops[i].in; at += operands_of(t->ops[j++].sig)) {
+        const hri_sig *of = t->ops[j].sig;
+        const uint32_t end = j == i ? k : of->in_count + of->out_count;
+        for (uint32_t m = 0; m < end; m++) {
+            if (number_of(&t->ops[j], m) == number_of(&t->ops[i], k) &&
+                hr_meta_bytes(meta_of(of, m)) == hr_meta_bytes(meta_of(s, k))) {
+                return &at[m];
+            }
+        }
     }
-    for (uint32_t k = 0; k < s->out_count; k++) {
-        bytes += s->op->updates[k] ? 0 : room(hr_meta_bytes(&s->out[k]));
+    return NULL;
+}
+
+static hr_status place(trial *t) {
+    for (uint32_t i = 0; i < t->count; i++) {
+        t->operand_count += operands_of(t->ops[i].sig);
     }
-    return bytes;
+    t->offsets = hri_calloc(t->operand_count, sizeof *t->offsets);
+    uint64_t *at = t->offsets;
+    for (uint32_t i = 0; i < t->count && at; at += operands_of(t->ops[i++].sig)) {
+        const hri_sig *s = t->ops[i].sig;
+        for (uint32_t k = 0; k < s->in_count + s->out_count; k++) {
+            const uint32_t updates = k < s->in_count ? 0 : s->op->updates[k - s->in_count];
+            const uint64_t *same = updates ? &at[updates - 1] : find_same(t, i, k);
+            at[k] = same ? *same : t->bytes;
+            t->bytes += same ? 0 : room(hr_meta_bytes(meta_of(s, k)));
+        }
+        at[s->in_count + s->out_count] = t->bytes;
+        t->bytes += room(workspace_of(t, i));
+    }
+    return at ? HR_OK : HR_E_NOMEM_HOST;
+}
+
+/* ---- what lies there ---- */
+
+/* Spread over all there are, as a step has them: one id alone would be a single row that all others wait for. */
+static hr_status fill_ids(const trial *t, const hr_meta *meta, hr_addr at, int64_t limit) {
+    const uint64_t size = hr_type_bytes(meta->type), count = hr_meta_bytes(meta) / size;
+    int64_t *ids = hri_malloc(IDS * sizeof *ids);
+    hr_status status = ids ? HR_OK : HR_E_NOMEM_HOST;
+    for (uint64_t first = 0; first < count && status == HR_OK; first += IDS) {
+        const uint64_t n = count - first < IDS ? count - first : IDS;
+        for (uint64_t i = 0; i < n; i++) {
+            const int64_t id = (int64_t)(hri_hash_u64(first + i + 1) % (uint64_t)limit);
+            if (size == sizeof(int64_t)) {
+                ids[i] = id;
+            } else {
+                ((int32_t *)ids)[i] = (int32_t)id;
+            }
+        }
+        status = hr_copy(t->queue, at + first * size, (hr_addr)(uintptr_t)ids, n * size);
+        const hr_status synced = hr_queue_sync(t->queue);
+        status = status == HR_OK ? synced : status;
+    }
+    hri_free(ids);
+    return status;
 }
 
 /* Reals differ where they are many and times are wanted; else they are bytes of 0x3c: 0.0115 in f32 and bf16, 1.06 in f16.
- * Ids are zero, which is always one. */
-static hr_status fill_input(const trial *t, const hr_meta *meta, hr_addr at) {
+ * Ids are zero, which is always one, unless the op says how many there are. */
+static hr_status fill_input(const trial *t, const hri_sig *s, const hr_meta *meta, hr_addr at) {
     const int real =
         meta->type == HR_TYPE_F32 || meta->type == HR_TYPE_BF16 || meta->type == HR_TYPE_F16;
+    const int id = meta->type == HR_TYPE_I32 || meta->type == HR_TYPE_I64;
+    const int64_t limit = id && t->timed && s->op->ids ? s->op->ids(s) : 0;
     if (real && t->timed && hr_meta_bytes(meta) >= many_bytes) {
         return hri_gpu_make_up(hri_engine_gpu(t->engine), at, meta->type,
                                (int64_t)(hr_meta_bytes(meta) / hr_type_bytes(meta->type)));
     }
-    return hr_fill(t->queue, at, real ? 0x3c : 0, hr_meta_bytes(meta));
+    return limit > 1 ? fill_ids(t, meta, at, limit)
+                     : hr_fill(t->queue, at, real ? 0x3c : 0, hr_meta_bytes(meta));
 }
 
-static hr_status lay_out_set(trial *t, uint32_t set, hr_addr control, hr_addr at, uint32_t variant,
-                             uint64_t workspace) {
-    const hri_sig *s = t->sig;
-    hr_addr *in = t->in[set], *out = t->out[set];
+static hr_status lay_out_set(trial *t, uint32_t set, hr_addr control, hr_addr at) {
+    hr_addr *addr = t->addrs + (size_t)set * t->operand_count;
+    hri_gpu_call *calls = t->calls + (size_t)set * t->count;
+    uint64_t filled = 0; /* what lies below has its numbers */
     hr_status status = HR_OK;
-    for (uint32_t i = 0; i < s->in_count && status == HR_OK; i++) {
-        in[i] = at;
-        at += room(hr_meta_bytes(&s->in[i]));
-        status = fill_input(t, &s->in[i], in[i]);
+    const uint64_t *offset = t->offsets;
+    for (uint32_t i = 0; i < t->count && status == HR_OK; i++) {
+        const hri_sig *s = t->ops[i].sig;
+        const uint64_t workspace = workspace_of(t, i);
+        for (uint32_t k = 0; k < operands_of(s); k++) {
+            addr[k] = at + offset[k];
+            const int takes = k + 1 < operands_of(s) && hr_meta_bytes(meta_of(s, k)) > 0;
+            if (!takes || offset[k] < filled) {
+                continue;
+            }
+            filled = offset[k] + 1;
+            if (k < s->in_count && status == HR_OK) {
+                status = fill_input(t, s, &s->in[k], addr[k]);
+            }
+        }
+        calls[i] = (hri_gpu_call){.gpu = hri_engine_gpu(t->engine),
+                                  .kernel = kernel_of(t, i),
+                                  .sig = s,
+                                  .in = addr,
+                                  .out = addr + s->in_count,
+                                  .workspace = workspace ? addr[operands_of(s) - 1] : 0,
+                                  .workspace_bytes = workspace,
+                                  .control = control,
+                                  .variant = t->variant};
+        addr += operands_of(s);
+        offset += operands_of(s);
     }
-    for (uint32_t k = 0; k < s->out_count; k++) {
-        out[k] = s->op->updates[k] ? in[s->op->updates[k] - 1] : at;
-        at += s->op->updates[k] ? 0 : room(hr_meta_bytes(&s->out[k]));
-    }
-    t->calls[set] = (hri_gpu_call){.gpu = hri_engine_gpu(t->engine),
-                                   .kernel = t->kernel,
-                                   .sig = s,
-                                   .in = in,
-                                   .out = out,
-                                   .workspace = workspace ? at : 0,
-                                   .workspace_bytes = workspace,
-                                   .control = control,
-                                   .variant = variant};
     return status;
 }
 
 /* The control block and room for digests come first. */
-static hr_status lay_out(trial *t, hr_addr at, uint32_t variant, uint64_t workspace) {
-    const uint64_t bytes = set_bytes(t->sig, workspace);
-    hr_status status = hr_fill(t->queue, at, 0, sizeof(hri_gpu_control));
+static hr_status lay_out(trial *t, hr_addr at) {
+    t->addrs = hri_calloc((size_t)t->sets * t->operand_count, sizeof *t->addrs);
+    t->calls = hri_calloc((size_t)t->sets * t->count, sizeof *t->calls);
+    hr_status status = t->addrs && t->calls ? HR_OK : HR_E_NOMEM_HOST;
+    status = status == HR_OK ? hr_fill(t->queue, at, 0, sizeof(hri_gpu_control)) : status;
     for (uint32_t i = 0; i < t->sets && status == HR_OK; i++) {
-        status = lay_out_set(t, i, at, at + HEAD + i * bytes, variant, workspace);
+        status = lay_out_set(t, i, at, at + HEAD + i * t->bytes);
     }
     return status;
 }
 
+/* ---- running ---- */
+
 static hr_status launch(trial *t, uint32_t count) {
     hr_status status = HR_OK;
     for (uint32_t i = 0; i < count && status == HR_OK; i++) {
-        status = hri_op_launch(&t->calls[i % t->sets]);
+        status = hri_op_launch_many(t->calls + (size_t)(i % t->sets) * t->count, t->count);
     }
     return status;
 }
@@ -159,28 +255,56 @@ static uint32_t sets_of(uint64_t bytes, uint64_t most_bytes) {
     return sets < 1 ? 1 : sets > MOST_SETS ? MOST_SETS : (uint32_t)sets;
 }
 
-double hri_trial_time(hri_engine *engine, const hri_sig *s, uint32_t variant, uint64_t most_bytes,
-                      int once) {
-    hri_gpu *gpu = hri_engine_gpu(engine);
-    const hri_kernel *kernel = hri_kernel_for(hri_gpu_kernels(gpu), s);
-    const uint64_t workspace = hri_kernel_launch_workspace(kernel, s, gpu, variant);
-    const uint64_t set = set_bytes(s, workspace), left = most_bytes > HEAD ? most_bytes - HEAD : 0;
-    trial t = {.engine = engine,
-               .queue = hri_engine_queue(engine, HRI_ENGINE_COMPUTE),
-               .sig = s,
-               .kernel = kernel,
-               .sets = once ? 1 : sets_of(set, left),
-               .timed = !once};
+static double try_it(trial *t, uint64_t most_bytes, int once) {
+    hri_gpu *gpu = hri_engine_gpu(t->engine);
+    const uint64_t left = most_bytes > HEAD ? most_bytes - HEAD : 0;
     hr_addr at;
-    if (set > left || hri_engine_scratch(engine, HEAD + t.sets * set, &at) != HR_OK) {
+    if (place(t) != HR_OK || t->bytes > left) {
         return -1;
     }
-    hri_gpu_use(gpu, t.queue);
-    if (lay_out(&t, at, variant, workspace) != HR_OK) {
+    t->sets = once ? 1 : sets_of(t->bytes, left);
+    if (hri_engine_scratch(t->engine, HEAD + t->sets * t->bytes, &at) != HR_OK) {
+        return -1;
+    }
+    hri_gpu_use(gpu, t->queue);
+    if (lay_out(t, at) != HR_OK) {
         return -1;
     }
     hri_gpu_trial(gpu, at + ALIGN);
-    const double ns = time_it(&t, once);
+    const double ns = time_it(t, once);
     hri_gpu_trial(gpu, 0);
     return ns;
+}
+
+static double try_all(hri_engine *engine, const hri_trial_op *ops, uint32_t count, uint32_t variant,
+                      uint64_t most_bytes, int once) {
+    trial t = {.engine = engine,
+               .queue = hri_engine_queue(engine, HRI_ENGINE_COMPUTE),
+               .ops = ops,
+               .count = count,
+               .variant = variant,
+               .timed = !once};
+    const double ns = try_it(&t, most_bytes, once);
+    hri_free(t.offsets);
+    hri_free(t.addrs);
+    hri_free(t.calls);
+    return ns;
+}
+
+double hri_trial_time(hri_engine *engine, const hri_sig *s, uint32_t variant, uint64_t most_bytes,
+                      int once) {
+    const hri_trial_op op = {.sig = s};
+    return try_all(engine, &op, 1, variant, most_bytes, once);
+}
+
+double hri_trial_together(hri_engine *engine, const hri_trial_op *ops, uint32_t count,
+                          uint64_t most_bytes, int once) {
+    return try_all(engine, ops, count, 0, most_bytes, once);
+}
+
+uint64_t hri_trial_bytes(hri_engine *engine, const hri_trial_op *ops, uint32_t count) {
+    trial t = {.engine = engine, .ops = ops, .count = count};
+    const uint64_t bytes = place(&t) == HR_OK ? HEAD + t.bytes : UINT64_MAX;
+    hri_free(t.offsets);
+    return bytes;
 }

@@ -44,10 +44,11 @@ static void begin_run(void *user, hri_planned_which which) {
     w->at = w->skip ? w->op_count : w->graphs[w->graph].first_op;
 }
 
-static void take_call(void *user, uint32_t node, uint64_t bytes, double ns) {
+static void take_call(void *user, uint32_t node, uint64_t bytes, double ns, uint32_t together) {
     hri_see_watch *w = user;
     (void)node;
     (void)bytes;
+    (void)together;
     while (w->at < w->op_count && w->what[w->at] == HRI_SEE_WAIT) {
         w->at++;
     }

@@ -52,6 +52,8 @@ hr_status training_try(training *t, const char *model, const char *options, int6
                                        .most_bytes = UINT64_C(512) << 20};
     s = hri_timing_open(&timing, &t->timing);
     t->job.time_ns = hri_timing_time;
+    t->job.together_ns = hri_timing_together;
+    t->job.many_ns = hri_timing_many;
     t->job.time_user = t->timing;
     return s;
 }

@@ -1,0 +1,167 @@
+/* The predicted time of a plan: its steps as they stand, with what a device does in one launch.
+ *
+ * Ops of a problem have the time that they take in company (`after` and `many` of problem.h); who has none takes longer.
+ * Company is found as those who run plans find it: first, each of many goes back to the earliest of its kind that no
+ * memory keeps it from (run/regroup.c); then, from the first step on, a step may go with the one before it, unless that is
+ * taken.
+ *
+ * Nothing is allocated: until times are known, end[] is the order in which steps run, and begin[] how long they take. */
+#include "plan/plan.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/alloc.h"
+
+enum { FAR = 4096 }; /* steps that one of many looks back over, as there */
+
+/* ---- of many ---- */
+
+/* Does step `t` write into the buffer, or, with `reads`, read from it?  Work space is written. */
+static int uses(const hri_problem *p, const hri_plan *plan, uint32_t t, const hri_plan_buffer *x,
+                int reads) {
+    const hri_problem_op *op = &p->ops[plan->steps[t].op];
+    const uint32_t *list = plan->operands + plan->steps[t].first;
+    for (uint32_t i = reads ? 0 : op->in_count; i <= op->in_count + op->out_count; i++) {
+        const hri_plan_buffer *y = list[i] == HRI_PROBLEM_NONE ? NULL : &plan->buffers[list[i]];
+        if (y && y->memory == x->memory && y->offset < x->offset + x->bytes &&
+            x->offset < y->offset + y->bytes) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+static int may_cross(const hri_problem *p, const hri_plan *plan, uint32_t mover, uint32_t t) {
+    const hri_problem_op *op = &p->ops[plan->steps[mover].op];
+    const uint32_t *list = plan->operands + plan->steps[mover].first;
+    for (uint32_t i = 0; i < op->in_count + op->out_count; i++) {
+        if (uses(p, plan, t, &plan->buffers[list[i]], i >= op->in_count)) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+/* The number of its kind, if step t runs one of many; 0: it stays. */
+static uint32_t kind_of(const hri_problem *p, const hri_plan *plan, uint32_t t) {
+    const hri_plan_step *s = &plan->steps[t];
+    return s->kind == HRI_STEP_RUN && p->ops[s->op].alone_ns > 0 ? p->ops[s->op].many : 0;
+}
+
+/* The order in which steps run: whole numbers. */
+static void put_in_order(const hri_problem *p, const hri_plan *plan, double *order) {
+    for (uint32_t t = 0; t < plan->step_count; t++) {
+        const uint32_t kind = kind_of(p, plan, t);
+        uint32_t to = t;
+        for (uint32_t i = t; kind && i-- > 0 && t - i < FAR;) {
+            const uint32_t at = (uint32_t)order[i];
+            to = kind_of(p, plan, at) == kind ? i + 1 : to;
+            if (plan->steps[at].kind != HRI_STEP_RUN || !may_cross(p, plan, t, at)) {
+                break;
+            }
+        }
+        while (to < t && kind_of(p, plan, (uint32_t)order[to]) == kind) {
+            to++;
+        }
+        memmove(&order[to + 1], &order[to], (t - to) * sizeof *order);
+        order[to] = t;
+    }
+}
+
+/* ---- neighbours ---- */
+
+/* What came right before a step. */
+typedef struct before {
+    const hri_plan_step *step; /* NULL: it ran nothing */
+    uint32_t kind;             /* of many */
+    int taken; /* 1: it went with the one before it; 2: as part of a chain; 3: made its sum */
+} before;
+
+/* Of step t, before one of many of kind `next` (0: none). */
+static double run_ns(const hri_problem *p, const hri_plan *plan, uint32_t t, uint32_t next,
+                     before *b) {
+    const hri_plan_step *s = &plan->steps[t];
+    const hri_plan_step *later =
+        t + 1 < plan->step_count && s[1].kind == HRI_STEP_RUN ? s + 1 : NULL;
+    const hri_problem_op *op = &p->ops[s->op];
+    const uint32_t maker = hri_problem_joined(p, s->op), kind = kind_of(p, plan, t);
+    double time = op->variants[s->variant].time_ns;
+    int taken = 0;
+    if (s->again && later && hri_problem_beside(p, later->op) == s->op) {
+        time *= 1 - hri_problem_beside_share(p, s->op);
+    }
+    if (maker != HRI_PROBLEM_NONE && b->step && b->step->op == maker &&
+        (!b->taken || b->taken == 3)) {
+        time -=
+            hri_problem_joined_ns(p, s->op, time, p->ops[maker].variants[b->step->variant].time_ns);
+        taken = 3;
+    }
+    if (op->alone_ns > 0) {
+        const int good = !taken && op->after && b->step && b->step->op == op->after - 1 &&
+                         (!b->taken || (op->chain && b->taken == 2));
+        const int many = kind && (kind == b->kind || kind == next);
+        time += good || many ? 0 : op->alone_ns;
+        taken = good ? 1 + op->chain : taken;
+    }
+    *b = (before){s, kind, taken};
+    return time;
+}
+
+/* How long each step that runs an op takes. */
+static void find_times(const hri_problem *p, const hri_plan *plan, const double *order,
+                       double *time) {
+    before b = {0};
+    for (uint32_t i = 0; i < plan->step_count; i++) {
+        const uint32_t t = (uint32_t)order[i];
+        if (plan->steps[t].kind != HRI_STEP_RUN) {
+            b = (before){0};
+            continue;
+        }
+        const uint32_t next =
+            i + 1 < plan->step_count ? kind_of(p, plan, (uint32_t)order[i + 1]) : 0;
+        time[t] = run_ns(p, plan, t, next, &b);
+    }
+}
+
+double hri_plan_times(const hri_problem *p, const hri_plan *plan, double *begin, double *end) {
+    double compute = 0, wire = 0, queues[HRI_PROBLEM_QUEUES_MAX] = {0};
+    put_in_order(p, plan, end);
+    find_times(p, plan, end, begin);
+    for (uint32_t i = 0; i < plan->step_count; i++) {
+        const hri_plan_step *s = &plan->steps[i];
+        const double time = begin[i];
+        begin[i] = compute;
+        if (s->kind == HRI_STEP_NET) {
+            begin[i] = wire > compute ? wire : compute;
+            end[i] = wire = begin[i] + p->ops[s->op].variants[s->variant].time_ns;
+        } else if (s->kind == HRI_STEP_RUN) {
+            compute += time;
+            end[i] = compute;
+        } else if (s->kind == HRI_STEP_WAIT) {
+            compute = end[s->op] > compute ? end[s->op] : compute;
+            end[i] = compute;
+        } else {
+            const int in = s->kind == HRI_STEP_IN;
+            const uint32_t *list = plan->operands + s->first;
+            const uint32_t memory = plan->buffers[list[!in]].memory;
+            double *queue = &queues[hri_problem_queue(p, memory, in)];
+            begin[i] = *queue > compute ? *queue : compute;
+            const double copy = hri_problem_copy_ns(p, memory, in, plan->buffers[list[0]].bytes);
+            *queue = begin[i] + copy;
+            end[i] = *queue;
+            compute = p->copies_block ? end[i] : compute + p->copy_drag * copy;
+        }
+    }
+    return compute;
+}
+
+double hri_plan_makespan(const hri_problem *p, const hri_plan *plan) {
+    double *times = hri_calloc(2 * (size_t)plan->step_count + 2, sizeof *times);
+    if (!times) {
+        return NAN;
+    }
+    const double makespan = hri_plan_times(p, plan, times, times + plan->step_count + 1);
+    hri_free(times);
+    return makespan;
+}

@@ -1,0 +1,173 @@
+/* Ops that a device launches together: a plan's time is that of what is launched, and more where they stand apart. */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "plan/bound.h"
+#include "plan/place.h"
+#include "plan/schedule.h"
+#include "test.h"
+
+enum { X, W0, W1, W2, G0, G1, G2, N0, N1, N2, END, VALUES };
+enum { UPDATE0 = 1, UPDATE1 = 3, UPDATE2 = 5 }; /* numbers of ops */
+
+static void add_values(hri_problem *p, uint32_t count, uint32_t persistent) {
+    uint32_t number;
+    hri_problem_init(p, 4);
+    for (uint32_t v = 0; v < count; v++) {
+        const hri_problem_value value = {.name = "v",
+                                         .bytes = 100,
+                                         .role = v == 0            ? HRI_ROLE_INPUT
+                                                 : v <= persistent ? HRI_ROLE_PERSISTENT
+                                                                   : HRI_ROLE_MADE,
+                                         .result = v == 0 || v + 1 == count};
+        CHECK_OK(hri_problem_add_value(p, &value, &number));
+    }
+}
+
+static void add_op(hri_problem *p, const uint32_t *in, uint32_t in_count, hri_problem_output out,
+                   hri_problem_op op) {
+    const hri_problem_variant one = {"", 10, 0};
+    uint32_t number;
+    op.name = "op";
+    op.in = in;
+    op.in_count = in_count;
+    op.out = &out;
+    op.out_count = 1;
+    op.variants = &one;
+    op.variant_count = 1;
+    CHECK_OK(hri_problem_add_op(p, &op, &number));
+}
+
+/* Gradients of three weights, each followed by its update, of 10 ns among others and 4 more alone. */
+static void three_updates(hri_problem *p) {
+    static const uint32_t x[] = {X}, in[3][2] = {{W0, G0}, {W1, G1}, {W2, G2}};
+    const hri_problem_op update = {.phase = HRI_PROBLEM_UPDATE, .many = 1, .alone_ns = 4};
+    add_values(p, VALUES, W2);
+    for (uint32_t i = 0; i < 3; i++) {
+        add_op(p, x, 1, (hri_problem_output){.value = G0 + i}, (hri_problem_op){.phase = 1});
+        add_op(p, in[i], 2, (hri_problem_output){.value = N0 + i, .updates = 1}, update);
+    }
+    add_op(p, x, 1, (hri_problem_output){.value = END}, (hri_problem_op){.phase = 1});
+    CHECK_OK(hri_problem_finish(p, NULL));
+}
+
+static double planned_ns(const hri_problem *p, uint64_t limit) {
+    hri_schedule s;
+    uint32_t moved;
+    hri_plan *plan = NULL;
+    CHECK_OK(hri_schedule_init(&s, p));
+    CHECK_OK(hri_schedule_run(&s));
+    s.limit = limit;
+    CHECK_OK(hri_schedule_gather(&s, &moved));
+    const hri_plan_options o = {.budget_bytes = limit + p->persistent_bytes};
+    CHECK_OK(hri_place(&s, &o, 10, &plan));
+    CHECK_OK(hri_plan_check(p, plan, o.budget_bytes, NULL));
+    const double time = plan->time_ns;
+    CHECK(hri_plan_makespan(p, plan) == time);
+    hri_plan_destroy(plan);
+    hri_schedule_deinit(&s);
+    return time;
+}
+
+TEST(company, updates_that_stand_together_take_the_time_of_their_launch) {
+    hri_problem p;
+    three_updates(&p);
+    CHECK(hri_base_time(&p) == 70);
+    CHECK(planned_ns(&p, 600) == 70); /* all three of them */
+    CHECK(planned_ns(&p, 300) ==
+          70 + 4); /* room for one gradient beside another one: two of them */
+    CHECK(planned_ns(&p, 200) == 70 + 12);
+    p.ops[UPDATE1].many = 2; /* another kind: it goes with nobody, and keeps nobody apart */
+    CHECK_OK(hri_problem_finish(&p, NULL));
+    CHECK(planned_ns(&p, 600) == 70 + 4);
+    hri_problem_deinit(&p);
+}
+
+/* Copies of two weights, each right before who reads it. */
+static void two_casts(hri_problem *p) {
+    enum { C0 = 3, Y0, C1, Y1 };
+    static const uint32_t w0[] = {W0}, w1[] = {W1}, r0[] = {X, C0}, r1[] = {Y0, C1};
+    const hri_problem_op cast = {.many = 1, .alone_ns = 4};
+    add_values(p, Y1 + 1, W1);
+    add_op(p, w0, 1, (hri_problem_output){.value = C0}, cast);
+    add_op(p, r0, 2, (hri_problem_output){.value = Y0}, (hri_problem_op){.phase = 0});
+    add_op(p, w1, 1, (hri_problem_output){.value = C1}, cast);
+    add_op(p, r1, 2, (hri_problem_output){.value = Y1}, (hri_problem_op){.phase = 0});
+    CHECK_OK(hri_problem_finish(p, NULL));
+}
+
+TEST(company, copies_go_together_where_their_places_are_free) {
+    hri_problem p;
+    hri_schedule s;
+    hri_plan *plan = NULL;
+    two_casts(&p);
+    CHECK_OK(hri_schedule_init(&s, &p));
+    CHECK_OK(hri_schedule_run(&s));
+    CHECK_OK(hri_place(&s, &(hri_plan_options){.budget_bytes = 0}, 10, &plan));
+    uint32_t *list = plan->operands;
+    hri_plan_buffer *first = &plan->buffers[list[plan->steps[0].first + 1]],
+                    *second = &plan->buffers[list[plan->steps[2].first + 1]];
+    CHECK(first != second);
+    second->offset = first->offset; /* the first one's reader needs it until then */
+    CHECK(hri_plan_makespan(&p, plan) == 40 + 8);
+    second->offset = plan->arena_bytes;
+    CHECK(hri_plan_makespan(&p, plan) == 40);
+    hri_plan_destroy(plan);
+    hri_schedule_deinit(&s);
+    hri_problem_deinit(&p);
+}
+
+/* a -> b -> c -> d in a row, each 10 ns in one launch with the one before it and 4 more alone. */
+static void row_of_four(hri_problem *p, uint8_t chain_of_c) {
+    static const uint32_t in[4][1] = {{0}, {1}, {2}, {3}};
+    add_values(p, 5, 0);
+    for (uint32_t i = 0; i < 4; i++) {
+        const hri_problem_op op = {
+            .after = i, .alone_ns = i ? 4 : 0, .chain = i == 2 ? chain_of_c : 1};
+        add_op(p, in[i], 1, (hri_problem_output){.value = i + 1}, op);
+    }
+    CHECK_OK(hri_problem_finish(p, NULL));
+}
+
+TEST(company, neighbours_go_with_one_another_once) {
+    hri_problem p;
+    row_of_four(&p, 1);
+    CHECK(planned_ns(&p, 600) == 40); /* a chain of all four */
+    hri_problem_deinit(&p);
+    row_of_four(
+        &p, 0); /* a and b are one; so c, which would go with b alone, is by itself, and d with c */
+    CHECK(planned_ns(&p, 600) == 40 + 4);
+    hri_problem_deinit(&p);
+}
+
+TEST(company, is_written_and_read) {
+    hri_problem p, q;
+    char *text;
+    three_updates(&p);
+    p.ops[2].after = 1;
+    p.ops[2].alone_ns = 3;
+    p.ops[2].chain = 1;
+    CHECK_OK(hri_problem_finish(&p, NULL));
+    CHECK_OK(hri_problem_print(&p, &text));
+    CHECK_OK(hri_problem_parse(text, strlen(text), &q, NULL));
+    CHECK_EQ(q.hash, p.hash);
+    CHECK_EQ(q.ops[UPDATE0].many, 1);
+    CHECK(q.ops[UPDATE0].alone_ns == 4 && q.ops[2].alone_ns == 3);
+    CHECK(q.ops[2].after == 1 && q.ops[2].chain == 1 && !q.ops[0].after);
+    p.ops[UPDATE0].alone_ns = 0; /* then nothing of it counts */
+    p.ops[UPDATE1].alone_ns = p.ops[UPDATE2].alone_ns = p.ops[2].alone_ns = 0;
+    CHECK_OK(hri_problem_finish(&p, NULL));
+    CHECK(p.hash != q.hash);
+    const uint64_t without = p.hash;
+    p.ops[UPDATE0].many = p.ops[2].after = 0;
+    CHECK_OK(hri_problem_finish(&p, NULL));
+    CHECK_EQ(p.hash, without);
+    p.ops[2].after = 7;
+    CHECK_STATUS(hri_problem_finish(&p, NULL), HR_E_INVALID);
+    p.ops[2].after = 0;
+    p.ops[2].alone_ns = -1;
+    CHECK_STATUS(hri_problem_finish(&p, NULL), HR_E_RANGE);
+    hri_free(text);
+    hri_problem_deinit(&p);
+    hri_problem_deinit(&q);
+}
