@@ -60,7 +60,7 @@ class Data:
         return [array(f) for f in fields_of(self.peek())]
 
     def none_negative(self, inputs: Sequence[Input]) -> bool:
-        """Whether no whole number that the model reads is negative: all labels count.  What is not in arrays, or takes long to look
+        """Whether no integer that the model reads is negative: all labels count.  What is not in arrays, or takes long to look
         through, is not known."""
         if self.arrays is None or self.chain is not None:
             return False
