@@ -81,7 +81,7 @@ static hr_status look_on(hr_plan *plan, const char *record) {
     if (status == HR_OK) {
         const hri_planned_probe *probe = hri_see_watch_probe(w);
         probe->run(probe->user, HRI_PLANNED_LAST);
-        probe->each(probe->user, 0, 8, 100.0);
+        probe->each(probe->user, 0, 8, 100.0, 1);
         probe->touch(probe->user, 0, HRI_TOUCH_KEEP, 0, 64);
         probe->touch(probe->user, 0, HRI_TOUCH_WRITE, 64, 8);
         probe->touch(probe->user, 1, HRI_TOUCH_READ, 64, 8);

@@ -184,7 +184,6 @@ class Refusals(unittest.TestCase):
         self.refused(L.AlphaDropout(0.1, name="loud"), (8,))
         self.refused(L.SpectralNormalization(L.Dense(3), name="bound"), (8,))
         self.refused(L.RandomZoom(0.1, name="mirror"), (8, 8, 3))
-        self.refused(L.RNN([L.LSTMCell(3), L.GRUCell(4)], name="stacked"), (4, 3))
         self.refused(L.TimeDistributed(L.BatchNormalization(), name="apart"), (4, 3))
         self.refused(L.LSTM(3, stateful=False, name="deep", activation=lambda x: x), (4, 3))
 
