@@ -113,12 +113,13 @@ static hr_status put_numbers(const hri_seat *p, const hr_field *f, hri_prose *wh
                                      "field %s has values that are not 32-bit integers", f->name);
             }
             if (p->table && (x < 0 || x >= p->table)) { /* a GPU would make NaN of it */
+                const int token = !strcmp(f->name, "tokens");
                 return hri_prose_set(why, HR_E_INVALID,
                                      "%s: %s %lld, number %llu of a sample, is out of range: the "
-                                     "model's table has %lld rows (0-%lld)",
-                                     p->data, strcmp(f->name, "tokens") ? f->name : "token",
-                                     (long long)x, (unsigned long long)(at + i),
-                                     (long long)p->table, (long long)p->table - 1);
+                                     "model has %lld %s (0-%lld)",
+                                     p->data, token ? "token" : f->name, (long long)x,
+                                     (unsigned long long)(at + i), (long long)p->table,
+                                     token ? "tokens" : "rows for it", (long long)p->table - 1);
             }
             piece[i] = (int32_t)x;
         }

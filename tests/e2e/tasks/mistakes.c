@@ -112,7 +112,7 @@ TEST_TIMEOUT(tasks, eighteen_mistakes_of_data_are_named_with_file_and_place, 60)
         {"mlp --data npy:complex.npy,y.npy", "complex.npy"},
         {"gpt2-nano --data text:book.txt", "book.txt: fewer than 32 + 1 bytes"},
         {"gpt2-nano:context=150 --batch 1 --data tokens:tokens.bin",
-         "tokens:tokens.bin,length=150: token 128, number 127 of a sample, is out of range: the "
+         "tokens:tokens.bin,length=150: token 128, number 128 of a sample, is out of range: the "
          "model has 128 tokens (0-127)"},
         {PIXELS "masks:gone", "gone/images/1.png has no mask: there is no gone/masks/1.png"},
         {PIXELS "masks:size",

@@ -265,8 +265,8 @@ TEST(supply, words_that_the_table_has_no_rows_for_are_refused) {
         write_tags(folder, "words.npy", words);
         rig_open_as(&r, tagger, data, 1);
         CHECK_STATUS(feed(&r, 0, BATCH, 0, &fed, &why), HR_E_INVALID);
-        CHECK(strstr(why.text, "number 1 of a sample, is out of range: the model's table has 20 "
-                               "rows (0-19)"));
+        CHECK(strstr(why.text, "number 1 of a sample, is out of range: the model has 20 "
+                               "tokens (0-19)"));
         rig_close(&r);
     }
 }
