@@ -10,6 +10,7 @@
  *   --fastest         algorithms by time alone: what the rule of src/device/cuda/gpu_tune.h costs
  *   --reserve MIB     kept free beside what is measured; a line whose graph took more than was estimated is tried again so
  *   --no-measure      times of ops from the analytic model
+ *   --drag SHARE      of a copy's time that kernels beside it are planned to lose, instead of what was measured
  *   --profile         after the steps: one more, call by call: measured and planned time of each kind of op, what goes together as one
  *   --feed            a new batch every step; without it the first one is trained on again and again
  *
@@ -69,6 +70,7 @@ typedef struct flags {
     int only_count;
     int steps, warm, exact, fastest, no_offload, no_measure, profile, feed, list;
     uint64_t effort, reserve;
+    double drag; /* negative: as measured */
     const configuration *one;
 } flags;
 
@@ -429,7 +431,7 @@ static void open_device(rig *r) {
     need("timings", hri_timing_open(&t, &r->timing), NULL);
     free(folder);
     hri_timing_measure_graphs(r->timing);
-    r->job.machine.copy_drag = hri_timing_copy_drag(r->timing);
+    r->job.machine.copy_drag = r->f->drag >= 0 ? r->f->drag : hri_timing_copy_drag(r->timing);
     printf(
         "%s, copies out %.1f GB/s, in %.1f GB/s, drag %.3f, runtime %.1f MiB, graphs %.1f MiB per "
         "1,000 ops\n",
@@ -653,7 +655,7 @@ static int run_all(const flags *f, char **argv, int argc) {
 }
 
 int main(int argc, char **argv) {
-    flags f = {.device = "cuda:0", .steps = 20, .warm = 5, .effort = 8000};
+    flags f = {.device = "cuda:0", .steps = 20, .warm = 5, .effort = 8000, .drag = -1};
     configuration one;
     int row_fd = -1;
     for (int i = 1; i < argc; i++) {
@@ -669,6 +671,8 @@ int main(int argc, char **argv) {
             f.effort = (uint64_t)atoll(argv[++i]);
         } else if (!strcmp(a, "--only") && left && f.only_count < FLAGS) {
             f.only[f.only_count++] = argv[++i];
+        } else if (!strcmp(a, "--drag") && left) {
+            f.drag = atof(argv[++i]);
         } else if (!strcmp(a, "--reserve") && left) {
             f.reserve = (uint64_t)atoll(argv[++i]);
         } else if (!strcmp(a, "--row") && left) {
