@@ -30,34 +30,62 @@ static int dies_in(const hri_problem *p, uint32_t v, uint32_t n) {
            p->uses[value->use_first + value->use_count - 1] == n;
 }
 
-/* Outputs by number: that of an input where they may lie over it and it dies, the latest made of them, as plans have it. */
-static void number_outputs(const hri_problem *p, uint32_t n, uint32_t *out) {
+/* One of two or many, by the memory of its operands. */
+typedef struct member {
+    uint32_t in[HRI_IN_MAX], out[HRI_OUT_MAX];
+} member;
+
+/* Is input i read in another place as well, where the output must not lie over it? */
+static int read_elsewhere(const hri_problem_op *op, uint64_t overwrite, uint32_t i) {
+    int other = 0;
+    for (uint32_t j = 0; j < op->in_count; j++) {
+        other |=
+            op->in[j] == op->in[i] && (j >= HRI_PROBLEM_OVERWRITE_MAX || !(overwrite >> j & 1));
+    }
+    return other;
+}
+
+/* Outputs have the number of an input where they may lie over it and it dies, the latest made of them, as plans have it. */
+static void number_outputs(const hri_problem *p, uint32_t n, member *x) {
     const hri_problem_op *op = &p->ops[n];
     uint64_t taken = 0;
     for (uint32_t k = 0; k < op->out_count; k++) {
+        const uint64_t mask = op->out[k].overwrite;
         uint32_t best = HRI_PROBLEM_NONE;
-        out[k] = op->out[k].value;
+        x->out[k] = op->out[k].value;
         for (uint32_t i = 0; i < op->in_count && i < HRI_PROBLEM_OVERWRITE_MAX; i++) {
-            if ((op->out[k].overwrite & ~taken) >> i & 1 && dies_in(p, op->in[i], n) &&
+            if ((mask & ~taken) >> i & 1 && dies_in(p, op->in[i], n) &&
+                !read_elsewhere(op, mask, i) &&
                 (best == HRI_PROBLEM_NONE ||
                  p->values[op->in[i]].producer > p->values[op->in[best]].producer)) {
                 best = i;
             }
         }
         if (best != HRI_PROBLEM_NONE) {
-            out[k] = op->in[best];
+            x->out[k] = x->in[best];
             taken |= UINT64_C(1) << best;
         }
     }
 }
 
+/* Op n, after op m where `before` is that one: what n reads of it lies where m's output does, which may be over m's input. */
+static void number(const hri_problem *p, uint32_t n, uint32_t m, const member *before, member *x) {
+    for (uint32_t i = 0; i < p->ops[n].in_count; i++) {
+        x->in[i] = p->ops[n].in[i];
+        for (uint32_t k = 0; before && k < p->ops[m].out_count; k++) {
+            x->in[i] = p->ops[m].out[k].value == p->ops[n].in[i] ? before->out[k] : x->in[i];
+        }
+    }
+    number_outputs(p, n, x);
+}
+
 /* What ops m and n save as neighbours; 0 where that is not known. */
 static double saved_by(const company *c, uint32_t m, uint32_t n, int *known) {
-    uint32_t out[2][HRI_OUT_MAX];
-    number_outputs(c->p, m, out[0]);
-    number_outputs(c->p, n, out[1]);
-    const hri_trial_op ops[2] = {{sig_of(c, m), c->p->ops[m].in, out[0]},
-                                 {sig_of(c, n), c->p->ops[n].in, out[1]}};
+    member x[2];
+    number(c->p, m, 0, NULL, &x[0]);
+    number(c->p, n, m, &x[0], &x[1]);
+    const hri_trial_op ops[2] = {{sig_of(c, m), x[0].in, x[0].out},
+                                 {sig_of(c, n), x[1].in, x[1].out}};
     const double time = c->job->together_ns(c->job->time_user, ops, 2);
     *known = time > 0;
     return *known ? alone(c, m) + alone(c, n) - time : 0;
@@ -97,16 +125,16 @@ static double bytes_of(const hri_sig *s) {
     return bytes;
 }
 
-/* The ops of the first one's kind; `ops` and `out` have room for all. */
-static void measure_many(company *c, uint32_t first, hri_trial_op *ops, uint32_t *out) {
+/* The ops of the first one's kind; `ops` and `members` have room for all. */
+static void measure_many(company *c, uint32_t first, hri_trial_op *ops, member *members) {
     const hri_problem *p = c->p;
     uint32_t count = 0, used = 0;
     double bytes = 0;
     for (uint32_t n = first; n < p->op_count; n++) {
         if (p->ops[n].many == p->ops[first].many) {
-            uint32_t *numbers = out + (size_t)count * HRI_OUT_MAX;
-            number_outputs(p, n, numbers);
-            ops[count++] = (hri_trial_op){sig_of(c, n), p->ops[n].in, numbers};
+            member *x = &members[count];
+            number(p, n, 0, NULL, x);
+            ops[count++] = (hri_trial_op){sig_of(c, n), x->in, x->out};
         }
     }
     const double time = c->job->many_ns(c->job->time_user, ops, count, &used);
@@ -125,16 +153,17 @@ static void measure_many(company *c, uint32_t first, hri_trial_op *ops, uint32_t
 static hr_status measure_crowds(company *c) {
     const size_t count = (size_t)c->p->op_count + 1;
     hri_trial_op *ops = hri_calloc(count, sizeof *ops);
-    uint32_t *out = hri_calloc(count * HRI_OUT_MAX, sizeof *out), seen = 0;
-    for (uint32_t n = 0; ops && out && n < c->p->op_count; n++) {
+    member *members = hri_calloc(count, sizeof *members);
+    uint32_t seen = 0;
+    for (uint32_t n = 0; ops && members && n < c->p->op_count; n++) {
         if (c->p->ops[n].many > seen) { /* the adaptor counts them from 1 on */
             seen = c->p->ops[n].many;
-            measure_many(c, n, ops, out);
+            measure_many(c, n, ops, members);
         }
     }
-    const hr_status status = ops && out ? HR_OK : HR_E_NOMEM_HOST;
+    const hr_status status = ops && members ? HR_OK : HR_E_NOMEM_HOST;
     hri_free(ops);
-    hri_free(out);
+    hri_free(members);
     return status;
 }
 

@@ -346,17 +346,13 @@ double hri_timing_time(void *timing, const hri_sig *sig, uint32_t variant) {
     return time;
 }
 
-static uint32_t number_of(const hri_trial_op *x, uint32_t k) {
-    return k < x->sig->in_count ? x->in[k] : x->out[k - x->sig->in_count];
-}
-
 /* Which of all operands, in order, has the number of operand k of op i first: the same for all layers of a model. */
 static uint64_t first_place(const hri_trial_op *ops, uint32_t i, uint32_t k) {
     uint64_t place = 0;
     for (uint32_t j = 0; j <= i; j++) {
         const uint32_t count = ops[j].sig->in_count + ops[j].sig->out_count;
         for (uint32_t m = 0; m < count; m++, place++) {
-            if (number_of(&ops[j], m) == number_of(&ops[i], k)) {
+            if (hri_trial_number(&ops[j], m) == hri_trial_number(&ops[i], k)) {
                 return place;
             }
         }

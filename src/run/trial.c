@@ -50,10 +50,6 @@ static const hr_meta *meta_of(const hri_sig *s, uint32_t k) {
     return k < s->in_count ? &s->in[k] : &s->out[k - s->in_count];
 }
 
-static uint32_t number_of(const hri_trial_op *x, uint32_t k) {
-    return k < x->sig->in_count ? x->in[k] : x->out[k - x->sig->in_count];
-}
-
 /* An operand before operand `k` of op `i` that is the same memory; NULL: there is none. */
 static const uint64_t *find_same(const trial *t, uint32_t i, uint32_t k) {
     const hri_sig *s = t->ops[i].sig;
@@ -62,7 +58,7 @@ static const uint64_t *find_same(const trial *t, uint32_t i, uint32_t k) {
         const hri_sig *of = t->ops[j].sig;
         const uint32_t end = j == i ? k : of->in_count + of->out_count;
         for (uint32_t m = 0; m < end; m++) {
-            if (number_of(&t->ops[j], m) == number_of(&t->ops[i], k) &&
+            if (hri_trial_number(&t->ops[j], m) == hri_trial_number(&t->ops[i], k) &&
                 hr_meta_bytes(meta_of(of, m)) == hr_meta_bytes(meta_of(s, k))) {
                 return &at[m];
             }

@@ -16,6 +16,11 @@ typedef struct hri_trial_op {
     const uint32_t *in, *out; /* numbers; both NULL: each operand has a memory of its own */
 } hri_trial_op;
 
+/* The number of operand k: inputs, then outputs. */
+static inline uint32_t hri_trial_number(const hri_trial_op *x, uint32_t k) {
+    return k < x->sig->in_count ? x->in[k] : x->out[k - x->sig->in_count];
+}
+
 /* Nanoseconds of one call of the op on made-up operands, from events around several; with `once` it is only tried, and
  * the answer is 0.  Negative: it needs more than most_bytes, or something refused. */
 double hri_trial_time(hri_engine *engine, const hri_sig *s, uint32_t variant, uint64_t most_bytes,

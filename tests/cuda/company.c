@@ -17,7 +17,8 @@ static const char options[] = "optimizer=adamw,rate=3e-4,precision=bf16";
 /* Times that are easily told apart: an op alone takes 1,000, two of them together 300 less, of many each 100. */
 typedef struct watch {
     hri_timing *timing;
-    uint32_t crowds, pairs, most;
+    hri_engine *engine;
+    uint32_t crowds, pairs, most, sums;
 } watch;
 
 static double time_alone(void *user, const hri_sig *sig, uint32_t variant) {
@@ -26,9 +27,34 @@ static double time_alone(void *user, const hri_sig *sig, uint32_t variant) {
     return 1000;
 }
 
+/* Launches of the ops as a trial makes them. */
+static int64_t launches(hri_engine *engine, const hri_trial_op *ops, uint32_t count) {
+    CHECK(hri_trial_together(engine, ops, count, 64 << 20, 1) == 0); /* compiles */
+    const int64_t before = fake()->calls("cuLaunchKernel");
+    CHECK(hri_trial_together(engine, ops, count, 64 << 20, 1) == 0);
+    return fake()->calls("cuLaunchKernel") - before;
+}
+
+/* A norm and the sum that it reads, or that it makes a part of, are tried as one launch: the second op reads what the first one
+ * writes, wherever that lies. */
+static void check_pair(watch *c, const hri_trial_op *ops) {
+    const char *first = ops[0].sig->op->name, *second = ops[1].sig->op->name;
+    if ((!strcmp(first, "add") && !strcmp(second, "layer_norm")) ||
+        (!strcmp(first, "layer_norm_grad") && !strcmp(second, "add"))) {
+        CHECK(hri_trial_number(&ops[1], 0) == ops[0].out[0] ||
+              hri_trial_number(&ops[1], 1) == ops[0].out[0]);
+        CHECK_EQ(launches(c->engine, ops, 2),
+                 launches(c->engine, ops, 1) + launches(c->engine, ops + 1, 1) - 1);
+        c->sums++;
+    }
+}
+
 static double time_pair(void *user, const hri_trial_op *ops, uint32_t count) {
     watch *c = user;
     CHECK(count == 2 && ops[0].sig && ops[1].sig);
+    if (c->engine) {
+        check_pair(c, ops);
+    }
     c->pairs++;
     return 1700;
 }
@@ -87,6 +113,18 @@ TEST(company, a_plan_has_the_time_of_what_is_launched) {
     CHECK(plan->time_ns == hri_plan_makespan(p, plan));
     CHECK(saved > 500.0 * count && plan->time_ns <= alone - saved);
     CHECK(plan->time_ns < hri_base_time(p) + 1); /* without a bound nothing stands apart */
+    training_close(&t);
+}
+
+TEST(company, a_sum_is_tried_as_a_part_of_the_norm_beside_it) {
+    training t;
+    watch c = {.crowds = 0};
+    need_fake();
+    training_open(&t, model, options, 4);
+    set_clock(&t, &c);
+    c.engine = t.engine;
+    training_plan(&t, 1);
+    CHECK(c.sums >= 6);
     training_close(&t);
 }
 
