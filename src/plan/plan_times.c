@@ -3,7 +3,7 @@
  * Ops of a problem have the time that they take in company (`after` and `many` of problem.h); who has none takes longer.
  * Company is found as those who run plans find it: first, each of many goes back to the earliest of its kind that no
  * memory keeps it from (run/regroup.c); then, from the first step on, a step may go with the one before it, unless that is
- * taken.
+ * taken.  Copies between the two come out of their way, but for one that starts among them and is waited for there.
  *
  * Nothing is allocated: until times are known, end[] is the order in which steps run, and begin[] how long they take. */
 #include "plan/plan.h"
@@ -17,12 +17,15 @@ enum { FAR = 4096 }; /* steps that one of many looks back over, as there */
 
 /* ---- of many ---- */
 
-/* Does step `t` write into the buffer, or, with `reads`, read from it?  Work space is written. */
-static int uses(const hri_problem *p, const hri_plan *plan, uint32_t t, const hri_plan_buffer *x,
-                int reads) {
-    const hri_problem_op *op = &p->ops[plan->steps[t].op];
-    const uint32_t *list = plan->operands + plan->steps[t].first;
-    for (uint32_t i = reads ? 0 : op->in_count; i <= op->in_count + op->out_count; i++) {
+/* Does the step write into the buffer, or, with `reads`, read from it?  Work space is written; copies have one operand of
+ * each kind, and no work space. */
+static int uses(const hri_problem *p, const hri_plan *plan, const hri_plan_step *s,
+                const hri_plan_buffer *x, int reads) {
+    const int runs = s->kind == HRI_STEP_RUN;
+    const uint32_t in_count = runs ? p->ops[s->op].in_count : 1;
+    const uint32_t end = runs ? in_count + p->ops[s->op].out_count + 1 : 2;
+    const uint32_t *list = plan->operands + s->first;
+    for (uint32_t i = reads ? 0 : in_count; i < end; i++) {
         const hri_plan_buffer *y = list[i] == HRI_PROBLEM_NONE ? NULL : &plan->buffers[list[i]];
         if (y && y->memory == x->memory && y->offset < x->offset + x->bytes &&
             x->offset < y->offset + y->bytes) {
@@ -32,15 +35,17 @@ static int uses(const hri_problem *p, const hri_plan *plan, uint32_t t, const hr
     return 0;
 }
 
+/* May step `mover` run before step `t`, which stands before it?  A wait counts as the copy that it is for. */
 static int may_cross(const hri_problem *p, const hri_plan *plan, uint32_t mover, uint32_t t) {
     const hri_problem_op *op = &p->ops[plan->steps[mover].op];
     const uint32_t *list = plan->operands + plan->steps[mover].first;
-    for (uint32_t i = 0; i < op->in_count + op->out_count; i++) {
-        if (uses(p, plan, t, &plan->buffers[list[i]], i >= op->in_count)) {
-            return 0;
-        }
+    const hri_plan_step *s = &plan->steps[t];
+    s = s->kind == HRI_STEP_WAIT ? &plan->steps[s->op] : s;
+    int free = s->kind != HRI_STEP_NET;
+    for (uint32_t i = 0; i < op->in_count + op->out_count && free; i++) {
+        free = !uses(p, plan, s, &plan->buffers[list[i]], i >= op->in_count);
     }
-    return 1;
+    return free;
 }
 
 /* The number of its kind, if step t runs one of many; 0: it stays. */
@@ -57,7 +62,7 @@ static void put_in_order(const hri_problem *p, const hri_plan *plan, double *ord
         for (uint32_t i = t; kind && i-- > 0 && t - i < FAR;) {
             const uint32_t at = (uint32_t)order[i];
             to = kind_of(p, plan, at) == kind ? i + 1 : to;
-            if (plan->steps[at].kind != HRI_STEP_RUN || !may_cross(p, plan, t, at)) {
+            if (!may_cross(p, plan, t, at)) {
                 break;
             }
         }
@@ -73,19 +78,19 @@ static void put_in_order(const hri_problem *p, const hri_plan *plan, double *ord
 
 /* What came right before a step. */
 typedef struct before {
-    const hri_plan_step *step; /* NULL: it ran nothing */
+    const hri_plan_step *step; /* NULL: it ran nothing, or goes with nobody */
     uint32_t kind;             /* of many */
-    int taken; /* 1: it went with the one before it; 2: as part of a chain; 3: made its sum */
+    int taken;      /* 1: it went with the one before it; 2: as part of a chain; 3: made its sum */
+    uint32_t since; /* the first step that is in company with it */
 } before;
 
-/* Of step t, before one of many of kind `next` (0: none). */
-static double run_ns(const hri_problem *p, const hri_plan *plan, uint32_t t, uint32_t next,
-                     before *b) {
+/* Of step t, before step `later` (NULL: nothing runs right behind it). */
+static double run_ns(const hri_problem *p, const hri_plan *plan, uint32_t t,
+                     const hri_plan_step *later, before *b) {
     const hri_plan_step *s = &plan->steps[t];
-    const hri_plan_step *later =
-        t + 1 < plan->step_count && s[1].kind == HRI_STEP_RUN ? s + 1 : NULL;
     const hri_problem_op *op = &p->ops[s->op];
     const uint32_t maker = hri_problem_joined(p, s->op), kind = kind_of(p, plan, t);
+    const uint32_t next = later ? kind_of(p, plan, (uint32_t)(later - plan->steps)) : 0;
     double time = op->variants[s->variant].time_ns;
     int taken = 0;
     if (s->again && later && hri_problem_beside(p, later->op) == s->op) {
@@ -104,8 +109,27 @@ static double run_ns(const hri_problem *p, const hri_plan *plan, uint32_t t, uin
         time += good || many ? 0 : op->alone_ns;
         taken = good ? 1 + op->chain : taken;
     }
-    *b = (before){s, kind, taken};
+    const int goes_on = b->step && (taken || (kind && kind == b->kind));
+    *b = (before){s, kind, taken, goes_on ? b->since : t};
     return time;
+}
+
+/* Steps in their order from number i on, over copies: the first that runs something; NULL: there is none, or an exchange is
+ * before it, or a copy that starts after step `since` is waited for. */
+static const hri_plan_step *next_run(const hri_plan *plan, const double *order, uint32_t i,
+                                     uint32_t since) {
+    for (; i < plan->step_count; i++) {
+        const hri_plan_step *s = &plan->steps[(uint32_t)order[i]];
+        if (s->kind == HRI_STEP_RUN) {
+            return s;
+        }
+        if (s->kind == HRI_STEP_NET ||
+            (s->kind == HRI_STEP_WAIT &&
+             (s->op > since || plan->steps[s->op].kind == HRI_STEP_NET))) {
+            return NULL;
+        }
+    }
+    return NULL;
 }
 
 /* How long each step that runs an op takes. */
@@ -114,13 +138,11 @@ static void find_times(const hri_problem *p, const hri_plan *plan, const double 
     before b = {0};
     for (uint32_t i = 0; i < plan->step_count; i++) {
         const uint32_t t = (uint32_t)order[i];
-        if (plan->steps[t].kind != HRI_STEP_RUN) {
-            b = (before){0};
-            continue;
+        if (plan->steps[t].kind == HRI_STEP_RUN) {
+            time[t] = run_ns(p, plan, t, next_run(plan, order, i + 1, t), &b);
+            b.step = next_run(plan, order, i + 1, b.since) ? b.step : NULL;
+            b.kind = b.step ? b.kind : 0;
         }
-        const uint32_t next =
-            i + 1 < plan->step_count ? kind_of(p, plan, (uint32_t)order[i + 1]) : 0;
-        time[t] = run_ns(p, plan, t, next, &b);
     }
 }
 

@@ -122,7 +122,7 @@ HR_MUST_CHECK hr_status hri_schedule_run(hri_schedule *s);
 /* After a run: brings ops that go together (`joins` of problem.h) next to one another where the limit bears it.  The next run
  * undoes it.  *moved: so many were apart. */
 HR_MUST_CHECK hr_status hri_schedule_join(hri_schedule *s, uint32_t *moved);
-/* After a run, too: updates that nobody waits for come next to one another where the limit bears it.  A schedule with copies or
+/* After a run, too: updates that nobody waits for come next to one another where the limit bears it.  A schedule with
  * exchanges stays as it is. */
 HR_MUST_CHECK hr_status hri_schedule_gather(hri_schedule *s, uint32_t *moved);
 /* The time of the entries as they stand: ops save what they do together only where they are neighbours. */

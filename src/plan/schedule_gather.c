@@ -8,8 +8,11 @@
 /* Does nobody in this step depend on when the entry runs, but for those whose results it reads? */
 static int may_wait(const hri_schedule *s, uint32_t e) {
     const hri_problem *p = s->p;
+    if (s->entries[e].kind != HRI_STEP_RUN) {
+        return 0;
+    }
     const hri_problem_op *op = &p->ops[s->entries[e].op];
-    int good = s->entries[e].kind == HRI_STEP_RUN && !s->entries[e].again && op->out_count > 0 &&
+    int good = !s->entries[e].again && op->out_count > 0 &&
                hri_problem_joined(p, s->entries[e].op) == HRI_PROBLEM_NONE;
     for (uint32_t k = 0; k < op->out_count && good; k++) {
         const hri_problem_value *v = &p->values[op->out[k].value];
@@ -45,7 +48,7 @@ static int fits_until(const hri_schedule *s, uint32_t e, uint32_t end, uint64_t 
 hr_status hri_schedule_gather(hri_schedule *s, uint32_t *moved) {
     struct hri_schedule_scratch *x = s->scratch;
     *moved = 0;
-    if (s->net_count || s->copy_count) {
+    if (s->net_count) {
         return HR_OK;
     }
     hr_status status = hri_schedule_size_keys(s);

@@ -5,8 +5,22 @@
  * under the limit.  Nothing else changes: the same ops run, and as often. */
 #include "plan/schedule_int.h"
 
-/* The entry that first touches what entry e makes, if it joins it; HRI_PROBLEM_NONE: nobody does.  Nothing but computing may
- * lie between. */
+/* The entry that runs something right behind entry e, or before it, over copies; HRI_PROBLEM_NONE: there is none.  Whoever runs
+ * the plan starts copies behind those that go together, and waits for them before (run/regroup.c). */
+static uint32_t run_behind(const hri_schedule *s, uint32_t e) {
+    while (++e < s->entry_count && !hri_entry_runs(s, e)) {
+    }
+    return e < s->entry_count && s->entries[e].kind == HRI_STEP_RUN ? e : HRI_PROBLEM_NONE;
+}
+
+static uint32_t run_before(const hri_schedule *s, uint32_t e) {
+    while (e-- > 0 && !hri_entry_runs(s, e)) {
+    }
+    return e < s->entry_count && s->entries[e].kind == HRI_STEP_RUN ? e : HRI_PROBLEM_NONE;
+}
+
+/* The entry that first touches what entry e makes, if it joins it; HRI_PROBLEM_NONE: nobody does.  Nothing but computing and
+ * copies of other values may lie between. */
 static uint32_t find_reader(const hri_schedule *s, uint32_t e) {
     const hri_problem *p = s->p;
     const hri_problem_op *op = &p->ops[s->entries[e].op];
@@ -14,12 +28,12 @@ static uint32_t find_reader(const hri_schedule *s, uint32_t e) {
         return HRI_PROBLEM_NONE;
     }
     const uint32_t made = s->touches[s->entries[e].first + op->in_count].instance;
-    for (uint32_t f = e + 1; f < s->entry_count && s->entries[f].kind == HRI_STEP_RUN; f++) {
-        const hri_problem_op *next = &p->ops[s->entries[f].op];
+    for (uint32_t f = e + 1; f < s->entry_count && s->entries[f].kind != HRI_STEP_NET; f++) {
         const hri_touch *t = s->touches + s->entries[f].first;
-        for (uint32_t i = 0; i < next->in_count; i++) {
+        const int runs = s->entries[f].kind == HRI_STEP_RUN;
+        for (uint32_t i = 0; i < hri_entry_ins(s, f); i++) {
             if (t[i].instance == made) {
-                return hri_problem_joined(p, s->entries[f].op) == s->entries[e].op && i == 0
+                return runs && hri_problem_joined(p, s->entries[f].op) == s->entries[e].op && i == 0
                            ? f
                            : HRI_PROBLEM_NONE;
             }
@@ -45,8 +59,9 @@ static uint64_t held_bytes(const hri_schedule *s, uint32_t e) {
 
 /* Does what stands right before f go with it, and save more than e would? */
 static int is_taken(const hri_schedule *s, uint32_t f) {
-    const hri_entry *before = &s->entries[f - 1];
-    return before->again == HRI_AGAIN_BESIDE &&
+    const uint32_t at = run_before(s, f);
+    const hri_entry *before = &s->entries[at == HRI_PROBLEM_NONE ? 0 : at];
+    return at != HRI_PROBLEM_NONE && before->again == HRI_AGAIN_BESIDE &&
            hri_problem_beside(s->p, s->entries[f].op) == before->op &&
            hri_schedule_beside_ns(s, before->op) > 0;
 }
@@ -69,15 +84,11 @@ static int may_wait(const hri_schedule *s, uint32_t e, uint32_t f, uint64_t held
 
 /* The entry of op `maker` before entry f, with nothing but what is made again between; HRI_PROBLEM_NONE: there is none. */
 static uint32_t find_maker(const hri_schedule *s, uint32_t f, uint32_t maker) {
-    for (uint32_t e = f; e-- > 0 && s->entries[e].kind == HRI_STEP_RUN;) {
-        if (s->entries[e].op == maker) {
-            return e;
-        }
-        if (!s->entries[e].again) {
-            break;
-        }
+    uint32_t e = run_before(s, f);
+    while (e != HRI_PROBLEM_NONE && s->entries[e].op != maker) {
+        e = s->entries[e].again ? run_before(s, e) : HRI_PROBLEM_NONE;
     }
-    return HRI_PROBLEM_NONE;
+    return e;
 }
 
 double hri_schedule_apart(const hri_schedule *s) {
@@ -87,8 +98,9 @@ double hri_schedule_apart(const hri_schedule *s) {
         if (x->kind != HRI_STEP_RUN || x->again || !(s->p->ops[x->op].joins > 0)) {
             continue;
         }
-        const uint32_t maker = hri_problem_joined(s->p, x->op);
-        if (maker == HRI_PROBLEM_NONE || x[-1].op == maker || is_taken(s, f)) {
+        const uint32_t maker = hri_problem_joined(s->p, x->op), before = run_before(s, f);
+        if (maker == HRI_PROBLEM_NONE || is_taken(s, f) ||
+            (before != HRI_PROBLEM_NONE && s->entries[before].op == maker)) {
             continue; /* of one that is taken the other's time says it */
         }
         const uint32_t e = find_maker(s, f, maker);
@@ -117,8 +129,8 @@ hr_status hri_schedule_join(hri_schedule *s, uint32_t *moved) {
         const uint32_t f =
             s->entries[e].kind == HRI_STEP_RUN ? find_reader(s, e) : HRI_PROBLEM_NONE;
         const uint64_t held = f != HRI_PROBLEM_NONE && f > e + 1 ? held_bytes(s, e) : 0;
-        if (f == HRI_PROBLEM_NONE || f == e + 1 || s->entries[e].again == HRI_AGAIN_BESIDE ||
-            is_taken(s, f) || !may_wait(s, e, f, held)) {
+        if (f == HRI_PROBLEM_NONE || f == run_behind(s, e) ||
+            s->entries[e].again == HRI_AGAIN_BESIDE || is_taken(s, f) || !may_wait(s, e, f, held)) {
             continue;
         }
         x->keys[e] = 2 * (uint64_t)f;
@@ -133,8 +145,9 @@ hr_status hri_schedule_join(hri_schedule *s, uint32_t *moved) {
 /* Of entry e, which runs an op, where it stands. */
 static double time_there(const hri_schedule *s, uint32_t e) {
     const hri_entry *x = &s->entries[e];
-    const hri_entry *before = e && x[-1].kind == HRI_STEP_RUN ? x - 1 : NULL;
-    const hri_entry *next = e + 1 < s->entry_count && x[1].kind == HRI_STEP_RUN ? x + 1 : NULL;
+    const uint32_t last = run_before(s, e), behind = run_behind(s, e);
+    const hri_entry *before = last == HRI_PROBLEM_NONE ? NULL : &s->entries[last];
+    const hri_entry *next = behind == HRI_PROBLEM_NONE ? NULL : &s->entries[behind];
     const uint32_t maker = hri_problem_joined(s->p, x->op);
     double time = hri_schedule_op_time(s, x->op);
     if (x->again && next && hri_problem_beside(s->p, next->op) == x->op) {

@@ -2,7 +2,12 @@
  * copies have a place of their own from the start of the step on, so nothing forbids to make them together.
  *
  * What may cross what is decided by memory alone, as in graph/op_many.c: a call that moves ahead writes nothing that the calls it
- * crosses read or write, and reads nothing that they write.  Copies, exchanges and waits are never crossed. */
+ * crosses read or write, and reads nothing that they write; a wait counts as the copy that it is for.  Exchanges are never
+ * crossed.
+ *
+ * Copies between calls that go together would break them apart, and cost more so than by the bytes.  To start a copy later than
+ * the plan does, and to wait for one earlier, is always right: nothing in between touches what it works on.  So copies start
+ * behind such calls, and are waited for before them. */
 #include "run/regroup.h"
 
 #include <string.h>
@@ -46,15 +51,41 @@ static int uses(const hri_bound *b, const hri_bound_call *c, range r, int reads)
     return touch(r, range_at(b, c->first + s->in_count + s->out_count, c->bytes));
 }
 
-static int may_cross(const hri_bound *b, const hri_bound_call *mover, const hri_bound_call *c) {
-    const hri_sig *s = sig_of(b, mover);
-    int free = c->kind == HRI_STEP_RUN;
-    for (uint32_t i = 0; i < s->in_count && free; i++) {
-        free = !uses(b, c, range_at(b, mover->first + i, hr_meta_bytes(&s->in[i])), 0);
+static int starts_copy(const hri_bound_call *c) {
+    return c->kind == HRI_STEP_OUT || c->kind == HRI_STEP_IN;
+}
+
+static int awaits_copy(const hri_bound_call *c) {
+    return c->kind == HRI_STEP_WAIT && !c->net;
+}
+
+/* The copy that call `t` starts or waits for; NULL: neither. */
+static const hri_bound_call *copy_of(const hri_bound *b, uint32_t t) {
+    const hri_bound_call *c = &b->calls[t];
+    for (uint32_t i = awaits_copy(c) ? t : 0; i-- > 0;) {
+        if (starts_copy(&b->calls[i]) && b->calls[i].copy == c->copy) {
+            return &b->calls[i];
+        }
     }
-    for (uint32_t k = 0; k < s->out_count && free; k++) {
-        free =
-            !uses(b, c, range_at(b, mover->first + s->in_count + k, hr_meta_bytes(&s->out[k])), 1);
+    return starts_copy(c) ? c : NULL;
+}
+
+/* The same of a copy: it writes the first of its two ranges, and reads the second. */
+static int copy_uses(const hri_bound *b, const hri_bound_call *c, range r, int reads) {
+    return touch(r, range_at(b, c->first, c->bytes)) ||
+           (reads && touch(r, range_at(b, c->first + 1, c->bytes)));
+}
+
+/* May the mover run before call `t` instead of after it? */
+static int may_cross(const hri_bound *b, const hri_bound_call *mover, uint32_t t) {
+    const hri_sig *s = sig_of(b, mover);
+    const hri_bound_call *c = &b->calls[t], *copy = copy_of(b, t);
+    int free = copy || c->kind == HRI_STEP_RUN;
+    for (uint32_t i = 0; i < s->in_count + s->out_count && free; i++) {
+        const int out = i >= s->in_count;
+        const hr_meta *meta = out ? &s->out[i - s->in_count] : &s->in[i];
+        const range r = range_at(b, mover->first + i, hr_meta_bytes(meta));
+        free = copy ? !copy_uses(b, copy, r, out) : !uses(b, c, r, out);
     }
     return free;
 }
@@ -72,12 +103,15 @@ static const hri_kernel *movable(const hri_bound *b, const hri_kernels *kernels,
 /* Whether call `y` may be moved, and both are casts to and from the same types, or updates alike. */
 static int alike(const hri_bound *b, const hri_kernels *kernels, const hri_bound_call *x,
                  const hri_bound_call *y) {
+    if (y->kind != HRI_STEP_RUN) {
+        return 0;
+    }
     const hri_sig *p = sig_of(b, x), *q = sig_of(b, y);
     return p->op == q->op && p->in[0].type == q->in[0].type && p->out[0].type == q->out[0].type &&
            movable(b, kernels, y);
 }
 
-void hri_bound_regroup(hri_bound *b, const hri_kernels *kernels) {
+static void bring_together(hri_bound *b, const hri_kernels *kernels) {
     for (uint32_t t = 1; t < b->call_count; t++) {
         const hri_bound_call mover = b->calls[t];
         const hri_kernel *kernel = movable(b, kernels, &mover);
@@ -87,7 +121,7 @@ void hri_bound_regroup(hri_bound *b, const hri_kernels *kernels) {
             if (alike(b, kernels, &mover, &b->calls[i])) {
                 to = i + 1;
             }
-            if (!may_cross(b, &mover, &b->calls[i])) {
+            if (!may_cross(b, &mover, i)) {
                 break;
             }
         }
@@ -96,5 +130,96 @@ void hri_bound_regroup(hri_bound *b, const hri_kernels *kernels) {
         }
         memmove(&b->calls[to + 1], &b->calls[to], (t - to) * sizeof mover);
         b->calls[to] = mover;
+    }
+}
+
+/* ---- copies between those that go together ---- */
+
+/* A call as op_many.c looks at it. */
+typedef struct looked_at {
+    hri_gpu_call call;
+    hr_addr operands[HRI_IN_MAX + HRI_OUT_MAX];
+} looked_at;
+
+static void look_at(const hri_bound *b, const hri_kernels *kernels, const hri_bound_call *c,
+                    looked_at *out) {
+    const hri_sig *s = sig_of(b, c);
+    out->call = (hri_gpu_call){.kernel = hri_kernel_for(kernels, s),
+                               .sig = s,
+                               .in = out->operands,
+                               .out = out->operands + s->in_count};
+    for (uint32_t i = 0; i < s->in_count + s->out_count; i++) {
+        out->operands[i] = (hr_addr)(uintptr_t)b->pointers[c->first + i];
+    }
+}
+
+/* May call `y` be in one launch with call `x` before it? */
+static int go_together(const hri_bound *b, const hri_kernels *kernels, const hri_bound_call *x,
+                       const hri_bound_call *y) {
+    looked_at p, q;
+    if (hri_bound_is_name(b, x) || hri_bound_is_name(b, y)) {
+        return 0;
+    }
+    look_at(b, kernels, x, &p);
+    look_at(b, kernels, y, &q);
+    return (p.call.kernel && p.call.kernel == q.call.kernel && p.call.kernel->launch_many) ||
+           (hri_chain_may_hold(&p.call) && hri_chain_may_hold(&q.call)) ||
+           hri_beside(&p.call, &q.call) || hri_sum_feeds(&p.call, &q.call) ||
+           hri_sum_takes(&p.call, &q.call) || hri_made_feeds(&p.call, &q.call);
+}
+
+/* The next call that runs something, behind call `t` and copies alone; call_count: there is none. */
+static uint32_t next_run(const hri_bound *b, uint32_t t) {
+    while (++t < b->call_count && (starts_copy(&b->calls[t]) || awaits_copy(&b->calls[t]))) {
+    }
+    return t < b->call_count && b->calls[t].kind == HRI_STEP_RUN ? t : b->call_count;
+}
+
+/* Is a copy waited for in [from, to) that starts there? */
+static int holds_a_copy(const hri_bound *b, uint32_t from, uint32_t to) {
+    for (uint32_t t = from; t < to; t++) {
+        for (uint32_t i = from; i < t && awaits_copy(&b->calls[t]); i++) {
+            if (starts_copy(&b->calls[i]) && b->calls[i].copy == b->calls[t].copy) {
+                return 1;
+            }
+        }
+    }
+    return 0;
+}
+
+static void move_call(hri_bound *b, uint32_t from, uint32_t to) {
+    const hri_bound_call call = b->calls[from];
+    if (to < from) {
+        memmove(&b->calls[to + 1], &b->calls[to], (from - to) * sizeof call);
+    } else {
+        memmove(&b->calls[from], &b->calls[from + 1], (to - from) * sizeof call);
+    }
+    b->calls[to] = call;
+}
+
+/* Calls that go together from call `first` on: copies come out from between.  Returns the last of them. */
+static uint32_t clear_group(hri_bound *b, const hri_kernels *kernels, uint32_t first) {
+    uint32_t last = first;
+    for (uint32_t next = next_run(b, last);
+         next < b->call_count && go_together(b, kernels, &b->calls[last], &b->calls[next]) &&
+         !holds_a_copy(b, first, next);
+         next = next_run(b, last)) {
+        for (uint32_t t = last + 1; t < next; t++) {
+            if (awaits_copy(&b->calls[t])) {
+                move_call(b, t, first++);
+                last++;
+            }
+        }
+        move_call(b, next, ++last); /* what is left between are copies that start */
+    }
+    return last;
+}
+
+void hri_bound_regroup(hri_bound *b, const hri_kernels *kernels) {
+    bring_together(b, kernels);
+    for (uint32_t t = 0; t < b->call_count; t++) {
+        if (b->calls[t].kind == HRI_STEP_RUN) {
+            t = clear_group(b, kernels, t);
+        }
     }
 }
