@@ -431,11 +431,14 @@ static void open_device(rig *r) {
     need("timings", hri_timing_open(&t, &r->timing), NULL);
     free(folder);
     hri_timing_measure_graphs(r->timing);
-    r->job.machine.copy_drag = r->f->drag >= 0 ? r->f->drag : hri_timing_copy_drag(r->timing);
+    hri_machine *m = &r->job.machine;
+    m->copy_drag = r->f->drag >= 0 ? r->f->drag : hri_timing_copy_drag(r->timing);
+    m->out_bytes_per_ns = hri_timing_keep(r->timing, HRI_TIMING_COPY_OUT, m->out_bytes_per_ns);
+    m->in_bytes_per_ns = hri_timing_keep(r->timing, HRI_TIMING_COPY_IN, m->in_bytes_per_ns);
     printf(
         "%s, copies out %.1f GB/s, in %.1f GB/s, drag %.3f, runtime %.1f MiB, graphs %.1f MiB per "
         "1,000 ops\n",
-        info.description, speed.out_bytes_per_ns, speed.in_bytes_per_ns, r->job.machine.copy_drag,
+        info.description, m->out_bytes_per_ns, m->in_bytes_per_ns, m->copy_drag,
         (double)hri_engine_runtime(r->engine) / MIB,
         (double)hri_engine_graph_reserve(r->engine, 1, 1000) / MIB);
 }

@@ -430,6 +430,18 @@ double hri_timing_copy_drag(hri_timing *t) {
     return share;
 }
 
+double hri_timing_keep(hri_timing *t, const char *key, double measured) {
+    uint64_t bits;
+    if (!t->o.engine || t->o.try_only || !(measured > 0)) {
+        return measured;
+    }
+    if (hri_strmap_get(&t->seen, key, &bits) && as_double(bits) > 0) {
+        return as_double(bits);
+    }
+    t->machine_measured |= hri_strmap_put(&t->seen, key, as_bits(measured)) == HR_OK;
+    return measured;
+}
+
 /* One more than it is: times that are not positive are not kept. */
 void hri_timing_measure_graphs(hri_timing *t) {
     static const char key[] = "graph node bytes, and 1";

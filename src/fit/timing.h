@@ -45,6 +45,12 @@ double hri_timing_together(void *timing, const hri_trial_op *ops, uint32_t count
 double hri_timing_many(void *timing, const hri_trial_op *ops, uint32_t count, uint32_t *used);
 /* GPU: the share of a copy's time that kernels beside it lose (run/drag.h), measured once and kept with the times. */
 double hri_timing_copy_drag(hri_timing *t);
+/* GPU: a speed of the machine as it was first measured, so that all processes plan with the same one; `measured` where none is
+ * kept yet. */
+double hri_timing_keep(hri_timing *t, const char *key, double measured);
+/* Its keys: bytes a nanosecond from the device to the host, and back. */
+#define HRI_TIMING_COPY_OUT "copy out, bytes a ns"
+#define HRI_TIMING_COPY_IN  "copy in, bytes a ns"
 /* GPU: what captured graphs take is known to the engine from then on (run/node_bytes.h), measured once and kept likewise. */
 void hri_timing_measure_graphs(hri_timing *t);
 /* GPU: the time that trying kernels took so far. */

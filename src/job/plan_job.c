@@ -363,7 +363,10 @@ static hr_status open_timing(hri_plan_job *j, uint64_t most_bytes) {
         hri_timing_measure_graphs(j->timing);
     }
     if (status == HR_OK && j->engine && !j->o.device_spec) {
-        j->job.machine.copy_drag = hri_timing_copy_drag(j->timing);
+        hri_machine *m = &j->job.machine;
+        m->copy_drag = hri_timing_copy_drag(j->timing);
+        m->out_bytes_per_ns = hri_timing_keep(j->timing, HRI_TIMING_COPY_OUT, m->out_bytes_per_ns);
+        m->in_bytes_per_ns = hri_timing_keep(j->timing, HRI_TIMING_COPY_IN, m->in_bytes_per_ns);
     }
     return status;
 }

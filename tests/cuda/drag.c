@@ -40,6 +40,23 @@ TEST(drag, what_is_no_gpu_gets_the_share_that_is_known) {
     training_close(&t);
 }
 
+TEST(drag, a_speed_is_kept_as_it_was_first_measured) {
+    training t = {0};
+    hri_timing *timing;
+    need_fake();
+    open_one(&t);
+    const hri_timing_options o = {
+        .engine = t.engine, .device = "kept", .flops_per_ns = 1, .bytes_per_ns = 1};
+    CHECK_OK(hri_timing_open(&o, &timing));
+    CHECK(hri_timing_keep(timing, HRI_TIMING_COPY_OUT, 0) == 0); /* not known, and not kept */
+    CHECK(hri_timing_keep(timing, HRI_TIMING_COPY_OUT, 54.5) == 54.5);
+    CHECK(hri_timing_keep(timing, HRI_TIMING_COPY_IN, 50) == 50);
+    CHECK(hri_timing_keep(timing, HRI_TIMING_COPY_OUT, 54.75) == 54.5);
+    CHECK(hri_timing_keep(t.timing, HRI_TIMING_COPY_OUT, 54.75) == 54.75); /* measures nothing */
+    hri_timing_close(timing);
+    training_close(&t);
+}
+
 TEST(drag, a_graph_is_reserved_for_by_what_its_nodes_take) {
     training t = {0};
     uint64_t bytes = UINT64_MAX;
