@@ -82,7 +82,16 @@ typedef struct before {
     uint32_t kind;             /* of many */
     int taken;      /* 1: it went with the one before it; 2: as part of a chain; 3: made its sum */
     uint32_t since; /* the first step that is in company with it */
+    uint64_t paid;  /* bit k: a launch of many of kind k is in their times, and was counted */
 } before;
+
+/* Times of many have one launch in them.  So the first one of every further group takes as long as alone. */
+static int begins_first_group(before *b, uint32_t kind, uint32_t next) {
+    const uint64_t bit = kind < 64 ? UINT64_C(1) << kind : 0;
+    const int first = kind == next && !(b->paid & bit);
+    b->paid |= first ? bit : 0;
+    return first;
+}
 
 /* Of step t, before step `later` (NULL: nothing runs right behind it). */
 static double run_ns(const hri_problem *p, const hri_plan *plan, uint32_t t,
@@ -105,12 +114,12 @@ static double run_ns(const hri_problem *p, const hri_plan *plan, uint32_t t,
     if (op->alone_ns > 0) {
         const int good = !taken && op->after && b->step && b->step->op == op->after - 1 &&
                          (!b->taken || (op->chain && b->taken == 2));
-        const int many = kind && (kind == b->kind || kind == next);
+        const int many = kind && (kind == b->kind || begins_first_group(b, kind, next));
         time += good || many ? 0 : op->alone_ns;
         taken = good ? 1 + op->chain : taken;
     }
     const int goes_on = b->step && (taken || (kind && kind == b->kind));
-    *b = (before){s, kind, taken, goes_on ? b->since : t};
+    *b = (before){s, kind, taken, goes_on ? b->since : t, b->paid};
     return time;
 }
 

@@ -83,6 +83,32 @@ TEST(company, updates_that_stand_together_take_the_time_of_their_launch) {
     hri_problem_deinit(&p);
 }
 
+/* Six updates of 10 ns among others and 4 more alone.  Each reads its gradient, and the first of every pair what the last of
+ * the pair before has written as well, so that pairs stay apart. */
+TEST(company, every_further_launch_of_many_costs_more) {
+    enum { PAIRS = 3, W = 1, G = W + 2 * PAIRS, N = G + 2 * PAIRS, D = N + 2 * PAIRS };
+    const hri_problem_op update = {.phase = HRI_PROBLEM_UPDATE, .many = 1, .alone_ns = 4};
+    static const uint32_t x[] = {X};
+    hri_problem p;
+    add_values(&p, D + PAIRS, W + 2 * PAIRS - 1);
+    for (uint32_t i = 0; i < 2 * PAIRS; i++) {
+        const uint32_t last[] = {D + i / 2 - 1};
+        add_op(&p, i < 2 ? x : last, 1, (hri_problem_output){.value = G + i},
+               (hri_problem_op){.phase = 1});
+        if (i % 2) {
+            const uint32_t a[] = {W + i - 1, G + i - 1}, b[] = {W + i, G + i}, c[] = {N + i};
+            add_op(&p, a, 2, (hri_problem_output){.value = N + i - 1, .updates = 1}, update);
+            add_op(&p, b, 2, (hri_problem_output){.value = N + i, .updates = 1}, update);
+            add_op(&p, c, 1, (hri_problem_output){.value = D + i / 2},
+                   (hri_problem_op){.phase = 1});
+        }
+    }
+    CHECK_OK(hri_problem_finish(&p, NULL));
+    CHECK(hri_base_time(&p) == 150);
+    CHECK(planned_ns(&p, 4000) == 150 + 2 * 4);
+    hri_problem_deinit(&p);
+}
+
 /* Copies of two weights, each right before who reads it. */
 static void two_casts(hri_problem *p) {
     enum { C0 = 3, Y0, C1, Y1 };
