@@ -403,6 +403,19 @@ static void add_net(const hri_fit_case *c, hri_fit_plans *sums) {
     }
 }
 
+/* Where inputs travel to the device, those of all parts but the first come between them: nobody feeds a part ahead. */
+static double feed_ns(const hri_fit_job *job, const hri_fit_case *c) {
+    const hri_machine *m =
+        c->threads == 0 && job->nominal.in_bytes_per_ns > 0 ? &job->nominal : &job->machine;
+    double bytes = 0;
+    for (uint32_t i = 0; i < c->count; i++) {
+        bytes += (double)input_bytes(&c->pieces[i].x.problem) * c->pieces[i].runs;
+    }
+    return c->parts > 1 && job->replicas < 2 && m->in_bytes_per_ns > 0 && !m->copies_block
+               ? bytes * (c->parts - 1) / c->parts / m->in_bytes_per_ns
+               : 0;
+}
+
 void hri_fit_add_up(const hri_fit_job *job, hri_fit_plans *out) {
     const hri_fit_case *c = out->c;
     uint64_t most = 0;
@@ -425,6 +438,7 @@ void hri_fit_add_up(const hri_fit_job *job, hri_fit_plans *out) {
         sums.base_time_ns += runs * plan->base_time_ns;
         sums.bound_time_ns += runs * plan->bound_time_ns;
     }
+    sums.time_ns += feed_ns(job, c);
     add_net(c, &sums);
     sums.part = c->part;
     sums.parts = c->parts;

@@ -379,3 +379,30 @@ TEST(planned, a_byte_outside_the_plan_is_never_written) {
     hri_fit_close(&f);
     rig_close(&r);
 }
+
+/* Predicted time of a step in so many parts, on a device to which inputs travel at this speed (0: they do not). */
+static double time_of_parts(int64_t parts, double in_bytes_per_ns) {
+    rig r = rig_open("mlp:size=8,width=16", "rate=0.1", 8);
+    hri_fit f;
+    hri_fit_plans plans;
+    hri_prose why = {{0}};
+    r.job.parts = parts;
+    r.job.machine.threads = 0;
+    r.job.machine.out_bytes_per_ns = r.job.machine.in_bytes_per_ns = in_bytes_per_ns;
+    CHECK_OK(hri_fit_open(&r.job, &f, &why));
+    CHECK_OK(hri_fit_search(&f, 0, 1, &plans, &why));
+    CHECK_EQ(plans.parts, parts);
+    const double time = plans.time_ns;
+    hri_fit_plans_deinit(&plans);
+    hri_fit_close(&f);
+    rig_close(&r);
+    return time;
+}
+
+TEST(planned, inputs_of_later_parts_have_to_be_waited_for) {
+    CHECK(time_of_parts(1, 1) == time_of_parts(1, 0));
+    const double two = time_of_parts(2, 1) - time_of_parts(2, 0);
+    const double four = time_of_parts(4, 1) - time_of_parts(4, 0);
+    CHECK(two > 0 && four > two);
+    CHECK(time_of_parts(2, 4) - time_of_parts(2, 0) < two);
+}
