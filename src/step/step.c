@@ -18,7 +18,6 @@
 #include "base/grow.h"
 #include "base/number.h"
 #include "passes/common/ema.h"
-#include "passes/common/folds.h"
 #include "passes/common/masks.h"
 #include "step/options.h"
 #include "step/step_int.h"
@@ -71,17 +70,16 @@ static hr_status lower_precision(hri_step_maker *m) {
 }
 
 /* Replaces m->g likewise, where that changes something. */
-static hr_status change(hri_step_maker *m, int (*take)(const hr_graph *g),
-                        hr_status (*apply)(const hr_graph *from, hr_graph *to)) {
-    hr_graph *changed;
-    if (!take(m->g)) {
+static hr_status take_masks(hri_step_maker *m) {
+    hr_graph *masked;
+    if (!hri_masks_take(m->g)) {
         return HR_OK;
     }
-    hr_status status = hr_graph_create(&changed);
+    hr_status status = hr_graph_create(&masked);
     if (status == HR_OK) {
-        status = apply(m->g, changed);
+        status = hri_masks_apply(m->g, masked);
         hr_graph_destroy(m->g);
-        m->g = changed;
+        m->g = masked;
     }
     return status;
 }
@@ -436,13 +434,10 @@ static hr_status learn(hri_step_maker *m) {
 static hr_status make(hri_step_maker *m, hr_build_fn *build, void *user, int64_t batch) {
     hr_status status = build_model(m, build, user, batch);
     if (status == HR_OK && m->kind != HR_STEP_EVALUATE) {
-        status = change(m, hri_masks_take, hri_masks_apply);
+        status = take_masks(m);
     }
     if (status == HR_OK && m->o->precision != HR_PRECISION_F32) {
         status = lower_precision(m);
-    }
-    if (status == HR_OK && m->kind != HR_STEP_EVALUATE) { /* values keep their numbers: m->map is of both */
-        status = change(m, hri_folds_take, hri_folds_apply);
     }
     if (status == HR_OK) {
         find_loss(m);

@@ -28,6 +28,10 @@ enum { HRI_CN_DA, HRI_CN_DW, HRI_CN_DGAMMA, HRI_CN_DBETA, HRI_CN_DZ };
 
 hri_conv_norm hri_conv_norm_of(const hri_sig *s);
 
+/* For the gradient rule of batch_norm_apply_mask: makes conv_norm_grad where its x is the output of such a convolution and what is asked for
+ * allows it (conv_norm_fold.c); 0: it does not, and nothing was made. */
+int hri_conv_norm_fold(hri_grad *c);
+
 uint64_t hri_conv_norm_workspace(const hri_sig *s, uint32_t threads);
 hr_status hri_conv_norm_run(const hri_call *c);
 
