@@ -1,5 +1,6 @@
-/* conv_norm_grad(dy, a, w, gamma, inv, mask) -> da, dw, dgamma, dbeta, dz: the gradient of a 1 x 1 convolution x = a w and the batch
- * norm with relu behind it, without x (common/conv_norm.h).  The mean is that of x.  dz may lie over dy. */
+/* conv_norm_grad(dy, a, w, gamma, inv [, mask]) -> da, dw, dgamma, dbeta, dz: the gradient of a 1 x 1 convolution x = a w and the batch
+ * norm behind it, without x (common/conv_norm.h).  The mean is that of x.  With a mask dy is let through where the bit is set, and dz, which may
+ * lie over dy, is what is; without one dz has no elements. */
 #include "ops/common/batch_norm.h"
 #include "ops/common/blocks.h"
 #include "ops/common/conv_norm.h"
@@ -30,14 +31,15 @@ static hr_status conv_norm_grad_infer(hri_infer *c) {
         c->in[HRI_CN_INV].type != HR_TYPE_F32) {
         return hri_infer_fail(c, "expected gamma (N) and f32 inv (N)");
     }
-    if (c->in[HRI_CN_MASK].type != mask.type ||
-        !hr_shape_same(&c->in[HRI_CN_MASK].shape, &mask.shape)) {
+    const int masked = c->in_count > HRI_CN_MASK;
+    if (masked && (c->in[HRI_CN_MASK].type != mask.type ||
+                   !hr_shape_same(&c->in[HRI_CN_MASK].shape, &mask.shape))) {
         return hri_infer_fail(c, "the mask is not u8 of dy's shape, eight elements a byte");
     }
     c->out[HRI_CN_DA] = *a;
     c->out[HRI_CN_DW] = *w;
     c->out[HRI_CN_DGAMMA] = c->out[HRI_CN_DBETA] = c->in[HRI_CN_GAMMA];
-    c->out[HRI_CN_DZ] = *dy;
+    c->out[HRI_CN_DZ] = masked ? *dy : (hr_meta){dy->type, hr_shape_1(0)};
     return HR_OK;
 }
 
@@ -45,9 +47,9 @@ static void conv_norm_grad_cost(const hri_sig *s, hri_cost *cost) {
     const hri_conv_norm v = hri_conv_norm_of(s);
     const double rows = (double)v.rows, k = (double)v.k, n = (double)v.n;
     cost->flops = 4.0 * rows * k * (n + k) + 4.0 * k * k * n;
-    cost->bytes = 4.0 * (double)hr_meta_bytes(&s->in[HRI_CN_DY]) +
-                  7.0 * (double)hr_meta_bytes(&s->in[HRI_CN_A]) +
-                  (double)hr_meta_bytes(&s->in[HRI_CN_MASK]);
+    cost->bytes = (v.masked ? 4.0 : 3.0) * (double)hr_meta_bytes(&s->in[HRI_CN_DY]) +
+                  7.0 * (double)hr_meta_bytes(&s->in[HRI_CN_A]);
+    cost->bytes += v.masked ? (double)hr_meta_bytes(&s->in[HRI_CN_MASK]) : 0.0;
 }
 
 static const hri_case conv_norm_grad_cases[] = {
@@ -64,6 +66,10 @@ static const hri_case conv_norm_grad_cases[] = {
     {"f16", "f16[30,17] f16[30,5] f16[1,1,5,17] f16[17] f32[17] u8[30,3]", .tolerance = 2e-2},
     {"bf16 in packs", "bf16[3,81,64] bf16[3,81,16] bf16[1,1,16,64] f32[64] f32[64] u8[3,648]",
      .tolerance = 2e-2},
+    {"no mask", "f32[2,9,8,64] f32[2,9,8,16] f32[1,1,16,64] f32[64] f32[64]", .tolerance = 1e-4},
+    {"no mask, odd, bf16", "bf16[30,17] bf16[30,5] bf16[1,1,5,17] f32[17] f32[17]",
+     .tolerance = 2e-2},
+    {"no mask, empty", "f32[0,6] f32[0,3] f32[1,1,3,6] f32[6] f32[6]"},
     {"rows differ", "f32[4,6] f32[5,3] f32[1,1,3,6] f32[6] f32[6] u8[4,1]", .flags = HRI_CASE_BAD},
     {"mask of y", "f32[4,6] f32[4,3] f32[1,1,3,6] f32[6] f32[6] f32[4,6]", .flags = HRI_CASE_BAD},
     {"window of three", "f32[4,6] f32[4,3] f32[3,3,3,6] f32[6] f32[6] u8[4,1]",
@@ -75,7 +81,7 @@ const hr_op hr_op_conv_norm_grad = {
     .name = "conv_norm_grad",
     .formula = "dz = mask ? dy : 0; dx = gamma inv (dz - mean(dz) - xhat mean(dz xhat)), x = a w; "
                "da = dx w', dw = a' dx",
-    .in_min = 6,
+    .in_min = 5,
     .in_max = 6,
     .out_count = 5,
     .infer = conv_norm_grad_infer,

@@ -8,6 +8,9 @@ typedef struct sizes {
 } sizes;
 
 static double passed(const ref_call *c, const sizes *z, int64_t i) {
+    if (c->sig->in_count < 6) {
+        return c->in[0][i];
+    }
     const int64_t k = i % z->each, row = (z->each + 7) / 8;
     return (int)c->in[5][i / z->each * row + k / 8] >> k % 8 & 1 ? c->in[0][i] : 0.0;
 }
@@ -27,11 +30,13 @@ static void channel(const ref_call *c, const sizes *z, int64_t i, double *x) {
         const double d = passed(c, z, r * z->n + i);
         sum += d;
         product += d * (x[r] - mean) * inv;
-        c->out[4][r * z->n + i] = d;
+        if (c->sig->in_count > 5) {
+            c->out[4][r * z->n + i] = d;
+        }
     }
     for (int64_t r = 0; r < z->rows; r++) {
         x[r] = c->in[3][i] * inv *
-               (c->out[4][r * z->n + i] - sum / rows - (x[r] - mean) * inv * product / rows);
+               (passed(c, z, r * z->n + i) - sum / rows - (x[r] - mean) * inv * product / rows);
     }
     c->out[2][i] = product;
     c->out[3][i] = sum;

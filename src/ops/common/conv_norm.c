@@ -12,6 +12,7 @@ hri_conv_norm hri_conv_norm_of(const hri_sig *s) {
         v.rows *= dy->dim[d];
     }
     v.each = dy->dim[0] ? v.rows * v.n / dy->dim[0] : 0;
+    v.masked = s->in_count > HRI_CN_MASK;
     return v;
 }
 
@@ -73,12 +74,23 @@ static int let_through(const task *t, int64_t i) {
     return mask[i / t->v.each * row + k / 8] >> k % 8 & 1;
 }
 
+/* What the products read. */
+static const void *dz_of(const task *t) {
+    return t->v.masked ? t->c->out[HRI_CN_DZ] : t->c->in[HRI_CN_DY];
+}
+
 static void mask_row(const task *t, int64_t row, double *sums) {
     const int64_t n = t->v.n;
     for (int64_t c0 = 0; c0 < n; c0 += HRI_BLOCK) {
         float from[HRI_BLOCK], to[HRI_BLOCK];
         const int64_t width = hri_min64(HRI_BLOCK, n - c0), at = row * n + c0;
         const float *dy = hri_block_in(t->v.type, t->c->in[HRI_CN_DY], at, width, from);
+        if (!t->v.masked) {
+            for (int64_t k = 0; k < width; k++) {
+                sums[c0 + k] += (double)dy[k];
+            }
+            continue;
+        }
         float *dz = hri_block_out(t->v.type, t->c->out[HRI_CN_DZ], at, to);
         for (int64_t k = 0; k < width; k++) {
             dz[k] = let_through(t, at + k) ? dy[k] : 0.0f;
@@ -204,8 +216,7 @@ static void pack_rows(const hri_gemm *g, int64_t batch, int64_t first, int64_t c
     for (int64_t i = 0; i < count; i += HRI_GEMM_MR, to += kc * HRI_GEMM_MR) {
         const int64_t rows = hri_min64(HRI_GEMM_MR, count - i), row = first + i;
         if (of_dz > 0) {
-            hri_pack_turn(t->v.type, t->c->out[HRI_CN_DZ], row * n + k0, n, rows, of_dz,
-                          HRI_GEMM_MR, to);
+            hri_pack_turn(t->v.type, dz_of(t), row * n + k0, n, rows, of_dz, HRI_GEMM_MR, to);
         }
         if (of_dz < kc) {
             hri_pack_turn(t->v.type, t->c->in[HRI_CN_A], row * t->v.k + k0 + of_dz - n, t->v.k,
@@ -231,7 +242,7 @@ hr_status hri_conv_norm_run(const hri_call *c) {
     t.o = room_of(&t.v, t.p.parts, c->workspace);
     hri_threads_run(c->threads, (uint32_t)t.p.parts, sum_part, &t);
     join_parts(&t);
-    sum_products(&t, c->out[HRI_CN_DZ], t.v.n, t.o.g);
+    sum_products(&t, dz_of(&t), t.v.n, t.o.g);
     sum_products(&t, c->in[HRI_CN_A], t.v.k, t.o.s);
     set_lines(&t);
     make_matrices(&t);

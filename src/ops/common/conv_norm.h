@@ -1,6 +1,6 @@
 /* The gradient of a 1 x 1 convolution and the batch norm behind it, together: what lies between them is neither kept nor made.
  *
- *   a (M, K)   w (K, N)   x = a w   y = relu((x - mean) inv gamma + beta + z)   dz = mask ? dy : 0
+ *   a (M, K)   w (K, N)   x = a w   y = relu((x - mean) inv gamma + beta + z)   dz = mask ? dy : 0   (or no relu, and dz = dy)
  *
  * The gradient for x is a line of dz and x in every channel, and x is a product, so everything is made of sums over rows:
  *
@@ -16,11 +16,12 @@
 
 #include "graph/op.h"
 
-/* Of a use of conv_norm_grad: dy (..., N), a (..., K), w (1, 1, K, N), gamma, inv, mask -> da, dw, dgamma, dbeta, dz. */
+/* Of a use of conv_norm_grad: dy (..., N), a (..., K), w (1, 1, K, N), gamma, inv [, mask] -> da, dw, dgamma, dbeta, dz. */
 typedef struct hri_conv_norm {
     hr_type type;
     int64_t rows, k, n;
     int64_t each; /* elements of dy a sample */
+    int masked;   /* 0: dz is dy, and is not written */
 } hri_conv_norm;
 
 enum { HRI_CN_DY, HRI_CN_A, HRI_CN_W, HRI_CN_GAMMA, HRI_CN_INV, HRI_CN_MASK };
@@ -28,7 +29,7 @@ enum { HRI_CN_DA, HRI_CN_DW, HRI_CN_DGAMMA, HRI_CN_DBETA, HRI_CN_DZ };
 
 hri_conv_norm hri_conv_norm_of(const hri_sig *s);
 
-/* For the gradient rule of batch_norm_apply_mask: makes conv_norm_grad where its x is the output of such a convolution and what is asked for
+/* For the gradient rules of batch_norm_apply and batch_norm_apply_mask: makes conv_norm_grad where its x is the output of such a convolution and what is asked for
  * allows it (conv_norm_fold.c); 0: it does not, and nothing was made. */
 int hri_conv_norm_fold(hri_grad *c);
 

@@ -154,7 +154,8 @@ static hr_status join(const work *w, const char *defines, const cut *k, hr_addr 
 static hr_status pass_dy(work *w, const arrival *from) {
     const hri_gpu_call *c = w->c;
     const cut k = cut_of(w->v.type, w->v.rows, w->v.n);
-    hr_addr dy = from->dy, more = from->more, mask = c->in[HRI_CN_MASK], dz = c->out[HRI_CN_DZ];
+    hr_addr dy = from->dy, more = from->more, mask = w->v.masked ? c->in[HRI_CN_MASK] : 0;
+    hr_addr dz = c->out[HRI_CN_DZ];
     hr_addr sums = from->sums ? from->sums : w->at.of_dz;
     int64_t rows = k.rows, each = w->v.each;
     int32_t channels = (int32_t)k.channels;
@@ -162,7 +163,7 @@ static hr_status pass_dy(work *w, const arrival *from) {
            from->sums   ? 2
            : from->more ? 1
                         : 0,
-           1, channels % 8 == 0 && k.pack % 4 == 0);
+           w->v.masked, w->v.masked && channels % 8 == 0 && k.pack % 4 == 0);
     const hr_status status =
         hri_gpu_launch(c->gpu, &hri_cu_conv_norm, w->defines, "conv_norm_pass", &k.grid,
                        HRI_GPU_ARGS(&dy, &more, &mask, &dz, &sums, &rows, &channels, &each));
@@ -232,7 +233,8 @@ static hr_status fill_empty(const hri_gpu_call *c) {
 static hr_status run(const hri_gpu_call *c, const arrival *from) {
     work w = {.c = c, .v = hri_conv_norm_of(c->sig)};
     const products p = products_of(&w.v);
-    const hr_addr a = c->in[HRI_CN_A], dz = c->out[HRI_CN_DZ], da = c->out[HRI_CN_DA];
+    const hr_addr a = c->in[HRI_CN_A], da = c->out[HRI_CN_DA];
+    const hr_addr dz = w.v.masked ? c->out[HRI_CN_DZ] : c->in[HRI_CN_DY];
     if (!w.v.rows || !w.v.k || !w.v.n) {
         return fill_empty(c);
     }
@@ -294,7 +296,7 @@ static hr_addr room_for_sums(const hri_conv_norm *v, const cut *k, hr_addr more,
 
 hr_status hri_conv_norm_sum_cuda(const hri_gpu_call *c, hr_addr first, hr_addr second) {
     const hri_conv_norm v = hri_conv_norm_of(c->sig);
-    if (!v.rows || !v.k || !v.n) {
+    if (!v.rows || !v.k || !v.n || !v.masked) {
         return HR_E_UNSUPPORTED;
     }
     const cut k = cut_of(v.type, v.rows, v.n);

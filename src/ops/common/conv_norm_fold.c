@@ -1,4 +1,4 @@
-/* Which gradients are folded: where a 1 x 1 convolution makes many channels of few, and batch norm with an addend and relu is all that reads them.
+/* Which gradients are folded: where a 1 x 1 convolution makes many channels of few, and batch norm, plain or with an addend and relu, is all that reads them.
  *
  * Whether is decided by the type and the shape of a sample alone, so that it is the same for every batch, budget and device.  The op makes products
  * with K x K matrices in place of passes over N channels, which pays where K is small beside N and beside the number of pixels.  In f32 the
@@ -65,13 +65,14 @@ int hri_conv_norm_fold(hri_grad *c) {
         return 0;
     }
     const hr_value a = conv->in[0], w = conv->in[1];
-    const hr_value from[] = {c->dout[0], a, w, c->in[1], c->in[4], c->out[1]};
-    const hr_value da = hri_node(c->g, "conv_norm_grad", from, 6, NULL);
+    const int masked = c->sig->out_count > 1;
+    const hr_value from[] = {c->dout[0], a, w, c->in[1], c->in[4], masked ? c->out[1] : HR_NONE};
+    const hr_value da = hri_node(c->g, "conv_norm_grad", from, masked ? 6 : 5, NULL);
     c->also[0] = (hri_grad_also){a, da};
     c->also[1] = (hri_grad_also){w, hr_graph_output(c->g, da, HRI_CN_DW)};
     c->din[1] = hr_graph_output(c->g, da, HRI_CN_DGAMMA);
     c->din[2] = hr_graph_output(c->g, da, HRI_CN_DBETA);
-    if (HRI_NEEDS(c, 5)) {
+    if (masked && HRI_NEEDS(c, 5)) {
         c->din[5] = hr_graph_output(c->g, da, HRI_CN_DZ);
     }
     return 1;
