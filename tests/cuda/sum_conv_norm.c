@@ -7,7 +7,15 @@
 #include "graph/op.h"
 #include "ref.h"
 
-enum { SIZE = 112 << 10, A = 0, B = SIZE, FAR = 2 * SIZE, SMALL = 4 * SIZE, LINE = 16 << 10, ALL = ROOM };
+enum {
+    SIZE = 112 << 10,
+    A = 0,
+    B = SIZE,
+    FAR = 2 * SIZE,
+    SMALL = 4 * SIZE,
+    LINE = 16 << 10,
+    ALL = ROOM
+};
 
 /* add(a, b) -> s, then conv_norm_grad(s, a, w, gamma, inv, mask) -> da, dw, dgamma, dbeta, dz. */
 typedef struct pair {

@@ -71,8 +71,7 @@ static void run(int how, outcome *out) {
     p[3] = hr_graph_param(g, "beta", HR_TYPE_F32, hr_shape_1(C), hr_init_normal(0.5));
     p[4] = hr_graph_param(g, "z", HR_TYPE_F32, hr_shape_from(4, z), hr_init_normal(1.0));
     const hr_value of = hr_relu(g, small(g, p[0]));
-    const hr_value x =
-        hr_graph_node(g, "conv2d", (const hr_value[]){of, small(g, p[1])}, 2, NULL);
+    const hr_value x = hr_graph_node(g, "conv2d", (const hr_value[]){of, small(g, p[1])}, 2, NULL);
     const hr_value mean = hr_graph_node(g, "batch_norm_moments", &x, 1, NULL);
     const hr_value in[] = {x, p[2], p[3], mean, hr_graph_output(g, mean, 1), small(g, p[4])};
     const hr_value y = hr_graph_node(g, "batch_norm_apply_mask", in, 6, NULL);

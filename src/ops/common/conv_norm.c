@@ -18,15 +18,15 @@ hri_conv_norm hri_conv_norm_of(const hri_sig *s) {
 
 /* What lies in the work space. */
 typedef struct room {
-    double *parts;    /* (parts, N + K): sums of dz and of a */
-    double *sums;     /* (N + K): t, s */
-    float *lines;     /* (3, N): A, B, C */
-    float *g, *s;     /* (K, N), (K, K) */
-    float *wide;      /* (K, N): w diag(B), then S w */
-    float *pq;        /* (N + K, K): P over Q */
-    float *r;         /* (K) */
-    void *scratch;    /* of products */
-    uint64_t bytes;   /* all of it but scratch */
+    double *parts;  /* (parts, N + K): sums of dz and of a */
+    double *sums;   /* (N + K): t, s */
+    float *lines;   /* (3, N): A, B, C */
+    float *g, *s;   /* (K, N), (K, K) */
+    float *wide;    /* (K, N): w diag(B), then S w */
+    float *pq;      /* (N + K, K): P over Q */
+    float *r;       /* (K) */
+    void *scratch;  /* of products */
+    uint64_t bytes; /* all of it but scratch */
 } room;
 
 static room room_of(const hri_conv_norm *v, int64_t parts, void *at) {
@@ -48,8 +48,11 @@ static room room_of(const hri_conv_norm *v, int64_t parts, void *at) {
 
 uint64_t hri_conv_norm_workspace(const hri_sig *s, uint32_t threads) {
     const hri_conv_norm v = hri_conv_norm_of(s);
-    const int64_t sizes[][3] = {{v.k, v.n, v.rows}, {v.k, v.k, v.rows}, {v.k, v.k, v.n},
-                                {v.k, v.n, v.k},    {v.rows, v.k, v.n + v.k}};
+    const int64_t sizes[][3] = {{v.k, v.n, v.rows},
+                                {v.k, v.k, v.rows},
+                                {v.k, v.k, v.n},
+                                {v.k, v.n, v.k},
+                                {v.rows, v.k, v.n + v.k}};
     uint64_t most = 0;
     for (int i = 0; i < 5; i++) {
         const uint64_t one = hri_gemm_workspace(1, sizes[i][0], sizes[i][1], sizes[i][2], threads);
@@ -236,9 +239,8 @@ static void make_da(const task *t) {
 }
 
 hr_status hri_conv_norm_run(const hri_call *c) {
-    task t = {.c = c,
-              .v = hri_conv_norm_of(c->sig),
-              .p = hri_bn_parts_of(&c->sig->in[HRI_CN_DY].shape)};
+    task t = {
+        .c = c, .v = hri_conv_norm_of(c->sig), .p = hri_bn_parts_of(&c->sig->in[HRI_CN_DY].shape)};
     t.o = room_of(&t.v, t.p.parts, c->workspace);
     hri_threads_run(c->threads, (uint32_t)t.p.parts, sum_part, &t);
     join_parts(&t);

@@ -85,10 +85,10 @@ static uint64_t scratch_of(const hri_conv_norm *v, hri_gpu *gpu) {
 /* ---- the work space ---- */
 
 typedef struct places {
-    hr_addr of_dz, of_a;   /* sums of parts */
-    hr_addr t, s, lines;   /* (N), (K), (3, N) f32 */
-    hr_addr g, squares;    /* (K, N), (K, K) f32 */
-    hr_addr p, q, r[2];    /* (K, N), (K, K), (K) */
+    hr_addr of_dz, of_a; /* sums of parts */
+    hr_addr t, s, lines; /* (N), (K), (3, N) f32 */
+    hr_addr g, squares;  /* (K, N), (K, K) f32 */
+    hr_addr p, q, r[2];  /* (K, N), (K, K), (K) */
     hr_addr scratch;
 } places;
 
@@ -204,14 +204,14 @@ static hr_status make_matrices(const work *w) {
     const hri_gpu_grid by_channels = {.x = (uint32_t)hri_gpu_up(n, 32), .threads = 256};
     const hri_gpu_grid by_tiles = {.x = (uint32_t)tiles, .threads = 256};
     const hri_gpu_grid by_rows = {.x = (uint32_t)k, .threads = 128};
-    hr_status status = hri_gpu_launch(
-        c->gpu, &hri_cu_conv_norm, w->defines, "conv_norm_channels", &by_channels,
-        HRI_GPU_ARGS(&weights, &g, &t, &s, &gamma, &inv, &dgamma, &dbeta, &lines, &rows, &k, &n,
-                     &type));
+    hr_status status =
+        hri_gpu_launch(c->gpu, &hri_cu_conv_norm, w->defines, "conv_norm_channels", &by_channels,
+                       HRI_GPU_ARGS(&weights, &g, &t, &s, &gamma, &inv, &dgamma, &dbeta, &lines,
+                                    &rows, &k, &n, &type));
     if (status == HR_OK) {
-        status = hri_gpu_launch(
-            c->gpu, &hri_cu_conv_norm, w->defines, "conv_norm_matrices", &by_tiles,
-            HRI_GPU_ARGS(&weights, &g, &squares, &s, &lines, &p, &q, &dw, &k, &n));
+        status =
+            hri_gpu_launch(c->gpu, &hri_cu_conv_norm, w->defines, "conv_norm_matrices", &by_tiles,
+                           HRI_GPU_ARGS(&weights, &g, &squares, &s, &lines, &p, &q, &dw, &k, &n));
     }
     if (status == HR_OK) {
         status = hri_gpu_launch(c->gpu, &hri_cu_conv_norm, w->defines, "conv_norm_rest", &by_rows,

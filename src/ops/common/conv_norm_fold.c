@@ -24,7 +24,8 @@ static int is_op(const hri_node_record *n, const char *name) {
 static uint32_t readers_of(const hr_graph *g, hr_value v) {
     uint32_t count = 0;
     for (uint32_t n = 0; n < g->node_count; n++) {
-        for (uint32_t i = 0; g->nodes[n].phase != HRI_BACKWARD && i < g->nodes[n].sig.in_count; i++) {
+        for (uint32_t i = 0; g->nodes[n].phase != HRI_BACKWARD && i < g->nodes[n].sig.in_count;
+             i++) {
             count += g->nodes[n].in[i] == v;
         }
     }
@@ -50,8 +51,8 @@ static const hri_node_record *taken(const hri_grad *c) {
     }
     const hri_node_record *conv = maker_of(g, x), *moments = maker_of(g, c->in[3]);
     if (!is_op(conv, "conv2d") || conv->sig.in_count != 2 ||
-        !is_op(moments, "batch_norm_moments") || moments->in[0] != x ||
-        c->in[3] != moments->out || c->in[4] != moments->out + 1 || readers_of(g, x) != 2) {
+        !is_op(moments, "batch_norm_moments") || moments->in[0] != x || c->in[3] != moments->out ||
+        c->in[4] != moments->out + 1 || readers_of(g, x) != 2) {
         return NULL;
     }
     const hri_conv v = hri_conv_of(conv->sig.attr, &conv->sig.in[0].shape, &conv->sig.in[1].shape);
