@@ -10,8 +10,28 @@
 #include "ops/common/gpu.h"
 
 HRI_CU(conv_norm);
+HRI_CU(conv_norm_sums);
 
 enum { THREADS = 256, BLOCKS = 132 * 4, DEEP = 4, SIDE = 32 };
+
+/* ---- all sums in one pass ---- */
+
+enum { WHOLE_K = 64, WHOLE_N = 256, WHOLE_ROWS = 32, WHOLE_BLOCKS = 132, WHOLE_THREADS = 512 };
+enum { WHOLE_PART = (WHOLE_K + 1) * (WHOLE_N + WHOLE_K) };
+
+/* Whether conv_norm_sums.cu does it: decided by the shape of a sample, as everything here. */
+static int is_whole(const hri_conv_norm *v) {
+    return v->k == WHOLE_K && v->n == WHOLE_N && hr_type_bytes(v->type) == 2;
+}
+
+static int64_t whole_blocks(const hri_conv_norm *v) {
+    const int64_t tiles = hri_gpu_up(v->rows, WHOLE_ROWS);
+    return tiles < WHOLE_BLOCKS ? tiles : WHOLE_BLOCKS;
+}
+
+static uint64_t whole_bytes(const hri_conv_norm *v) {
+    return (uint64_t)whole_blocks(v) * WHOLE_PART * sizeof(float);
+}
 
 /* ---- how rows are cut ---- */
 
@@ -75,7 +95,7 @@ static uint64_t scratch_of(const hri_conv_norm *v, hri_gpu *gpu) {
     const products p = products_of(v);
     const hri_gpu_matmul *const all[] = {&p.g, &p.s, &p.first, &p.second};
     uint64_t most = 0;
-    for (int i = 0; i < 4; i++) {
+    for (int i = is_whole(v) ? 2 : 0; i < 4; i++) {
         const uint64_t one = hri_gpu_matmul_workspace(gpu, all[i], HRI_GPU_LIMIT_MATMUL);
         most = one > most ? one : most;
     }
@@ -102,8 +122,8 @@ static places places_of(const hri_conv_norm *v, hr_addr at) {
     const uint64_t k = (uint64_t)v->k, n = (uint64_t)v->n, small = hr_type_bytes(v->type);
     const cut dz = cut_of(v->type, v->rows, v->n), a = cut_of(v->type, v->rows, v->k);
     places p;
-    p.of_dz = take(&at, parts_bytes(&dz));
-    p.of_a = take(&at, parts_bytes(&a));
+    p.of_dz = take(&at, is_whole(v) ? whole_bytes(v) : parts_bytes(&dz));
+    p.of_a = take(&at, is_whole(v) ? 0 : parts_bytes(&a));
     p.t = take(&at, n * sizeof(float));
     p.s = take(&at, k * sizeof(float));
     p.lines = take(&at, 3 * n * sizeof(float));
@@ -184,6 +204,34 @@ static hr_status pass_a(const work *w) {
     return status == HR_OK ? join(w, defines, &k, sums, w->at.s) : status;
 }
 
+/* dz, t, s, G and S. */
+static hr_status pass_all(work *w, const arrival *from) {
+    const hri_gpu_call *c = w->c;
+    hr_addr dy = from->dy, more = from->more, mask = w->v.masked ? c->in[HRI_CN_MASK] : 0;
+    hr_addr a = c->in[HRI_CN_A], dz = c->out[HRI_CN_DZ], g = w->at.g, squares = w->at.squares;
+    hr_addr parts = from->sums ? from->sums : w->at.of_dz, t = w->at.t, s = w->at.s;
+    int64_t rows = w->v.rows;
+    int32_t count = (int32_t)whole_blocks(&w->v);
+    const hri_gpu_grid grid = {.x = (uint32_t)count, .threads = WHOLE_THREADS};
+    const hri_gpu_grid gather = {.x = (uint32_t)hri_gpu_up(WHOLE_PART, THREADS),
+                                 .threads = THREADS};
+    const cut k = cut_of(w->v.type, rows, w->v.n);
+    char defines[64];
+    define(w->defines, sizeof w->defines, w->v.type, &k, 0, 0, 0);
+    snprintf(defines, sizeof defines, "-DELEM=%s -DSUM=%d -DMASKED=%d", hri_gpu_type(w->v.type),
+             from->sums   ? 2
+             : from->more ? 1
+                          : 0,
+             w->v.masked);
+    const hr_status status =
+        hri_gpu_launch(c->gpu, &hri_cu_conv_norm_sums, defines, "conv_norm_sums", &grid,
+                       HRI_GPU_ARGS(&dy, &more, &mask, &a, &dz, &parts, &rows));
+    return status == HR_OK
+               ? hri_gpu_launch(c->gpu, &hri_cu_conv_norm_sums, defines, "conv_norm_gather",
+                                &gather, HRI_GPU_ARGS(&parts, &g, &squares, &t, &s, &count))
+               : status;
+}
+
 static hr_status multiply(const work *w, const hri_gpu_matmul *x, hr_addr a, hr_addr b,
                           hr_addr bias, hr_addr y) {
     return hri_gpu_matmul_run(w->c->gpu, x, a, b, bias, y, w->at.scratch,
@@ -239,14 +287,14 @@ static hr_status run(const hri_gpu_call *c, const arrival *from) {
         return fill_empty(c);
     }
     w.at = places_of(&w.v, c->workspace);
-    hr_status status = pass_dy(&w, from);
-    if (status == HR_OK) {
+    hr_status status = is_whole(&w.v) ? pass_all(&w, from) : pass_dy(&w, from);
+    if (status == HR_OK && !is_whole(&w.v)) {
         status = pass_a(&w);
     }
-    if (status == HR_OK) {
+    if (status == HR_OK && !is_whole(&w.v)) {
         status = multiply(&w, &p.g, a, dz, 0, w.at.g);
     }
-    if (status == HR_OK) {
+    if (status == HR_OK && !is_whole(&w.v)) {
         status = multiply(&w, &p.s, a, a, 0, w.at.squares);
     }
     if (status == HR_OK) {
@@ -273,6 +321,23 @@ static range range_of(hr_addr at, uint64_t bytes) {
 }
 static int touch(range a, range b) {
     return a.first < b.end && b.first < a.end;
+}
+
+/* The same for parts of all sums: tiles of rows that their own block alone has read.  Meanwhile t, s, G and S are written. */
+static hr_addr room_for_parts(const hri_conv_norm *v, hr_addr more, const places *at) {
+    enum { TRIES = 16 };
+    const int64_t blocks = whole_blocks(v);
+    const uint64_t tile = (uint64_t)(WHOLE_ROWS * v->n) * hr_type_bytes(v->type);
+    const int64_t need = hri_gpu_up(WHOLE_PART * (int64_t)sizeof(float), (int64_t)tile);
+    const range written = {at->t, at->p};
+    for (int64_t i = 0; i < TRIES && (i + 1) * need * blocks * WHOLE_ROWS <= v->rows; i++) {
+        const uint64_t size = (uint64_t)(need * blocks) * tile;
+        const range room = range_of(more + (uint64_t)i * size, size);
+        if (!touch(room, written)) {
+            return room.first;
+        }
+    }
+    return 0;
 }
 
 /* Rows of `more`, which is dead, in which the parts may leave their sums: a group of rows that every part has; 0: none.  Until they are
@@ -303,7 +368,7 @@ hr_status hri_conv_norm_sum_cuda(const hri_gpu_call *c, hr_addr first, hr_addr s
     const uint64_t bytes = hr_meta_bytes(&c->sig->in[HRI_CN_DY]);
     const hr_addr dz = c->out[HRI_CN_DZ];
     const places at = places_of(&v, c->workspace);
-    const range sums = range_of(at.of_dz, parts_bytes(&k));
+    const range sums = range_of(at.of_dz, is_whole(&v) ? whole_bytes(&v) : parts_bytes(&k));
     arrival from = {.dy = first == dz ? first : second, .more = first == dz ? second : first};
     const int free_standing =
         !touch(range_of(dz, bytes), range_of(from.more, bytes)) &&
@@ -313,7 +378,8 @@ hr_status hri_conv_norm_sum_cuda(const hri_gpu_call *c, hr_addr first, hr_addr s
         return HR_E_UNSUPPORTED;
     }
     if (touch(sums, range_of(from.more, bytes))) { /* so it is dead */
-        from.sums = room_for_sums(&v, &k, from.more, at.t);
+        from.sums = is_whole(&v) ? room_for_parts(&v, from.more, &at)
+                                 : room_for_sums(&v, &k, from.more, at.t);
         if (!from.sums) {
             return HR_E_UNSUPPORTED;
         }
