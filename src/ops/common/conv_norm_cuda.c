@@ -12,7 +12,7 @@
 HRI_CU(conv_norm);
 HRI_CU(conv_norm_sums);
 
-enum { THREADS = 256, BLOCKS = 132 * 4, DEEP = 4, SIDE = 32 };
+enum { THREADS = 256, BLOCKS = 132 * 4, DEEP = 4, SIDE = 32, PART = 128 };
 
 /* ---- all sums in one pass ---- */
 
@@ -87,7 +87,7 @@ static products products_of(const hri_conv_norm *v) {
     p.s.n = p.s.ldb = p.s.ldy = v->k;
     p.first.k = p.first.lda = p.first.ldb = v->k;
     p.second.k = p.second.lda = p.second.ldb = v->n;
-    p.second.tb = p.second.add = 1;
+    p.first.tb = p.second.tb = p.second.add = 1;
     return p;
 }
 
@@ -108,6 +108,7 @@ typedef struct places {
     hr_addr of_dz, of_a; /* sums of parts */
     hr_addr t, s, lines; /* (N), (K), (3, N) f32 */
     hr_addr g, squares;  /* (K, N), (K, K) f32 */
+    hr_addr of_q;        /* (parts, K, K) f32 */
     hr_addr p, q, r[2];  /* (K, N), (K, K), (K) */
     hr_addr scratch;
 } places;
@@ -129,6 +130,7 @@ static places places_of(const hri_conv_norm *v, hr_addr at) {
     p.lines = take(&at, 3 * n * sizeof(float));
     p.g = take(&at, k * n * sizeof(float));
     p.squares = take(&at, k * k * sizeof(float));
+    p.of_q = take(&at, (uint64_t)hri_gpu_up(v->n, PART) * k * k * sizeof(float));
     p.p = take(&at, k * n * small);
     p.q = take(&at, k * k * small);
     p.r[0] = take(&at, k * small);
@@ -244,12 +246,13 @@ static hr_status make_matrices(const work *w) {
     hr_addr weights = c->in[HRI_CN_W], gamma = c->in[HRI_CN_GAMMA], inv = c->in[HRI_CN_INV];
     hr_addr dw = c->out[HRI_CN_DW], dgamma = c->out[HRI_CN_DGAMMA], dbeta = c->out[HRI_CN_DBETA];
     hr_addr t = at->t, s = at->s, lines = at->lines, g = at->g, squares = at->squares;
-    hr_addr p = at->p, q = at->q, first = at->r[0], second = at->r[1];
+    hr_addr p = at->p, q = at->q, of_q = at->of_q, first = at->r[0], second = at->r[1];
     int64_t rows = w->v.rows;
     int32_t k = (int32_t)w->v.k, n = (int32_t)w->v.n;
     int32_t type = (int32_t)c->sig->in[HRI_CN_GAMMA].type;
-    const int64_t down = hri_gpu_up(k, SIDE), tiles = down * (down + hri_gpu_up(n, SIDE));
-    const hri_gpu_grid by_channels = {.x = (uint32_t)hri_gpu_up(n, 32), .threads = 256};
+    const int64_t down = hri_gpu_up(k, SIDE);
+    const int64_t tiles = down * (down * hri_gpu_up(n, PART) + hri_gpu_up(n, SIDE));
+    const hri_gpu_grid by_channels = {.x = (uint32_t)hri_gpu_up(n, 32), .threads = 512};
     const hri_gpu_grid by_tiles = {.x = (uint32_t)tiles, .threads = 256};
     const hri_gpu_grid by_rows = {.x = (uint32_t)k, .threads = 128};
     hr_status status =
@@ -257,13 +260,14 @@ static hr_status make_matrices(const work *w) {
                        HRI_GPU_ARGS(&weights, &g, &t, &s, &gamma, &inv, &dgamma, &dbeta, &lines,
                                     &rows, &k, &n, &type));
     if (status == HR_OK) {
-        status =
-            hri_gpu_launch(c->gpu, &hri_cu_conv_norm, w->defines, "conv_norm_matrices", &by_tiles,
-                           HRI_GPU_ARGS(&weights, &g, &squares, &s, &lines, &p, &q, &dw, &k, &n));
+        status = hri_gpu_launch(
+            c->gpu, &hri_cu_conv_norm, w->defines, "conv_norm_matrices", &by_tiles,
+            HRI_GPU_ARGS(&weights, &g, &squares, &s, &lines, &p, &of_q, &dw, &k, &n));
     }
     if (status == HR_OK) {
-        status = hri_gpu_launch(c->gpu, &hri_cu_conv_norm, w->defines, "conv_norm_rest", &by_rows,
-                                HRI_GPU_ARGS(&p, &q, &t, &s, &first, &second, &rows, &k, &n));
+        status =
+            hri_gpu_launch(c->gpu, &hri_cu_conv_norm, w->defines, "conv_norm_rest", &by_rows,
+                           HRI_GPU_ARGS(&p, &of_q, &q, &t, &s, &first, &second, &rows, &k, &n));
     }
     return status;
 }
@@ -329,7 +333,7 @@ static hr_addr room_for_parts(const hri_conv_norm *v, hr_addr more, const places
     const int64_t blocks = whole_blocks(v);
     const uint64_t tile = (uint64_t)(WHOLE_ROWS * v->n) * hr_type_bytes(v->type);
     const int64_t need = hri_gpu_up(WHOLE_PART * (int64_t)sizeof(float), (int64_t)tile);
-    const range written = {at->t, at->p};
+    const range written = {at->t, at->of_q};
     for (int64_t i = 0; i < TRIES && (i + 1) * need * blocks * WHOLE_ROWS <= v->rows; i++) {
         const uint64_t size = (uint64_t)(need * blocks) * tile;
         const range room = range_of(more + (uint64_t)i * size, size);

@@ -4,8 +4,8 @@
 //   conv_norm_pass      dz = mask ? dy : 0 and its sums, or sums alone: blocks and order as in batch_norm.cu
 //   conv_norm_join      sums of parts
 //   conv_norm_channels  dgamma, dbeta, and A, B, C of a channel
-//   conv_norm_matrices  tiles of Q, and of P and dw
-//   conv_norm_rest      r, in two numbers of the small type whose sum it is
+//   conv_norm_matrices  tiles of Q, in parts of its sums, and of P and dw
+//   conv_norm_rest      Q, and r in two numbers of the small type whose sum it is
 //
 // Defines: ELEM, PACK, LANES, SUM (1: dy is the sum of two tensors; 2: the same, and the sums of the parts lie in the second of the two,
 // which nobody reads any more), MASKED (0: sums of dy alone), BYTES (channels are whole bytes of the mask).
@@ -24,7 +24,7 @@
 #define BYTES 0
 #endif
 
-enum { THREADS = 256, ROWS = THREADS / LANES, WIDTH = LANES * PACK, SIDE = 32 };
+enum { THREADS = 256, ROWS = THREADS / LANES, WIDTH = LANES * PACK, SIDE = 32, PART = 128, TURNS = 16 };
 
 typedef hr_pack<ELEM, PACK> pack;
 
@@ -163,16 +163,20 @@ HR_KERNEL __launch_bounds__(512)
 
 // ---- small matrices ----
 
-// Channel blockIdx.x * 32 + threadIdx.x % 32; the others of a block of 256 take rows of w and G in turn.
-HR_KERNEL __launch_bounds__(256)
+// Channel blockIdx.x * 32 + threadIdx.x % 32; the others of a block of 512 take rows of w and G in turn.
+HR_KERNEL __launch_bounds__(32 * TURNS)
     conv_norm_channels(const ELEM *w, const float *g, const float *t, const float *s,
                        const void *gamma, const float *inv, void *dgamma, void *dbeta,
                        float *lines, hr_i64 rows, hr_i32 k, hr_i32 n, hr_i32 type) {
-    __shared__ double room[2][8][33];
+    __shared__ double room[2][TURNS][33];
     const int lane = threadIdx.x % 32, turn = threadIdx.x / 32;
     const hr_i32 c = (hr_i32)blockIdx.x * 32 + lane;
     double product = 0.0, mean = 0.0;
-    for (hr_i32 i = turn; c < n && i < k; i += 8) {
+#pragma unroll 4
+    for (hr_i32 i = turn; i < k; i += TURNS) {
+        if (c >= n) {
+            break;
+        }
         const double v = (double)hr_load(w[(hr_i64)i * n + c]);
         product += v * (double)g[(hr_i64)i * n + c];
         mean += v * (double)s[i];
@@ -181,7 +185,7 @@ HR_KERNEL __launch_bounds__(256)
     room[1][turn][lane] = mean;
     __syncthreads();
     if (turn == 0 && c < n) {
-        for (int i = 1; i < 8; i++) {
+        for (int i = 1; i < TURNS; i++) {
             product += room[0][i][lane];
             mean += room[1][i][lane];
         }
@@ -213,19 +217,22 @@ HR_INLINE float right_at(const factors &f, hr_i32 d, hr_i32 column) {
                   : (column >= f.n || d >= f.k ? 0.0f : hr_load(f.w[(hr_i64)d * f.n + column]));
 }
 
-// A tile of 32 x 32 numbers a block of 256 threads: first those of Q (K, K), then those of P and dw (K, N).
+// A tile of 32 x 32 numbers a block of 256 threads: first those of Q, (parts, K, K) with 128 channels a part, then those of P and
+// dw (K, N).
 HR_KERNEL __launch_bounds__(256)
     conv_norm_matrices(const ELEM *w, const float *g, const float *s, const float *sums,
-                       const float *lines, ELEM *p, ELEM *q, ELEM *dw, hr_i32 k, hr_i32 n) {
+                       const float *lines, ELEM *p, float *q, ELEM *dw, hr_i32 k, hr_i32 n) {
     __shared__ float left[SIDE][SIDE + 1], right[SIDE][SIDE + 1];
-    const hr_i32 down = (k + SIDE - 1) / SIDE, squares = down * down;
+    const hr_i32 down = (k + SIDE - 1) / SIDE, squares = down * down * ((n + PART - 1) / PART);
     const int of_q = (hr_i32)blockIdx.x < squares;
-    const hr_i32 at = of_q ? (hr_i32)blockIdx.x : (hr_i32)blockIdx.x - squares;
+    const hr_i32 part = of_q ? (hr_i32)blockIdx.x / (down * down) : 0;
+    const hr_i32 at = of_q ? (hr_i32)blockIdx.x % (down * down) : (hr_i32)blockIdx.x - squares;
     const factors f = {w, s, lines + n, k, n, of_q};
-    const hr_i32 row0 = at % down * SIDE, column0 = at / down * SIDE, depth = of_q ? n : k;
+    const hr_i32 row0 = at % down * SIDE, column0 = at / down * SIDE;
+    const hr_i32 begin = part * PART, end = !of_q ? k : begin + PART < n ? begin + PART : n;
     const int x = threadIdx.x % 32, y = threadIdx.x / 32;
     float sum[4] = {0.0f, 0.0f, 0.0f, 0.0f};
-    for (hr_i32 d0 = 0; d0 < depth; d0 += SIDE) {
+    for (hr_i32 d0 = begin; d0 < end; d0 += SIDE) {
 #pragma unroll
         for (int i = 0; i < 4; i++) {
             left[y + 8 * i][x] = left_at(f, row0 + y + 8 * i, d0 + x);
@@ -251,7 +258,7 @@ HR_KERNEL __launch_bounds__(256)
     for (int i = 0; i < 4; i++) {
         const hr_i32 row = row0 + y + 8 * i;
         if (of_q && row < k && column < k) {
-            hr_store(&q[(hr_i64)row * k + column], sum[i]);
+            q[((hr_i64)part * k + row) * k + column] = sum[i];
         } else if (!of_q && row < k && column < n) {
             const hr_i64 to = (hr_i64)row * n + column;
             const float a = lines[column], b = lines[n + column], c = lines[2 * n + column];
@@ -261,10 +268,11 @@ HR_KERNEL __launch_bounds__(256)
     }
 }
 
-// Channel blockIdx.x of a; 128 threads.  first + second = -(t P + s Q) / M.
+// Row blockIdx.x of Q, the sum of its parts; 128 threads.  first + second = -(t P + s Q) / M.  Q is what its rows are, turned or not: its
+// other half may be rounded otherwise.
 HR_KERNEL __launch_bounds__(128)
-    conv_norm_rest(const ELEM *p, const ELEM *q, const float *t, const float *s, ELEM *first,
-                   ELEM *second, hr_i64 rows, hr_i32 k, hr_i32 n) {
+    conv_norm_rest(const ELEM *p, const float *parts, ELEM *q, const float *t, const float *s,
+                   ELEM *first, ELEM *second, hr_i64 rows, hr_i32 k, hr_i32 n) {
     __shared__ double room[128];
     const hr_i32 at = (hr_i32)blockIdx.x;
     double sum = 0.0;
@@ -272,7 +280,12 @@ HR_KERNEL __launch_bounds__(128)
         sum += (double)t[i] * (double)hr_load(p[(hr_i64)at * n + i]);
     }
     for (hr_i32 i = (hr_i32)threadIdx.x; i < k; i += 128) {
-        sum += (double)s[i] * (double)hr_load(q[(hr_i64)i * k + at]);
+        float whole = 0.0f;
+        for (hr_i32 part = 0; part * PART < n; part++) {
+            whole += parts[((hr_i64)part * k + at) * k + i];
+        }
+        hr_store(&q[(hr_i64)at * k + i], whole);
+        sum += (double)s[i] * (double)hr_load(q[(hr_i64)at * k + i]);
     }
     room[threadIdx.x] = sum;
     __syncthreads();
