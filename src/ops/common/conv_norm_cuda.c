@@ -16,21 +16,37 @@ enum { THREADS = 256, BLOCKS = 132 * 4, DEEP = 4, SIDE = 32, PART = 128 };
 
 /* ---- all sums in one pass ---- */
 
-enum { WHOLE_K = 64, WHOLE_N = 256, WHOLE_ROWS = 32, WHOLE_BLOCKS = 132, WHOLE_THREADS = 512 };
-enum { WHOLE_PART = (WHOLE_K + 1) * (WHOLE_N + WHOLE_K) };
+/* Of conv_norm_sums.cu: a block has `slice` channels of dz, and takes so many rows at a time. */
+typedef struct whole {
+    int64_t k, n, slice, depth;
+} whole;
 
-/* Whether conv_norm_sums.cu does it: decided by the shape of a sample, as everything here. */
-static int is_whole(const hri_conv_norm *v) {
-    return v->k == WHOLE_K && v->n == WHOLE_N && hr_type_bytes(v->type) == 2;
+enum { WHOLE_BLOCKS = 132, WHOLE_THREADS = 512 };
+
+/* NULL: products of the library do it.  Decided by the shape of a sample, as everything here. */
+static const whole *whole_of(const hri_conv_norm *v) {
+    static const whole list[] = {{64, 256, 256, 32}, {128, 512, 128, 64}};
+    for (size_t i = 0; i < sizeof list / sizeof list[0]; i++) {
+        if (v->k == list[i].k && v->n == list[i].n && hr_type_bytes(v->type) == 2) {
+            return &list[i];
+        }
+    }
+    return NULL;
 }
 
-static int64_t whole_blocks(const hri_conv_norm *v) {
-    const int64_t tiles = hri_gpu_up(v->rows, WHOLE_ROWS);
-    return tiles < WHOLE_BLOCKS ? tiles : WHOLE_BLOCKS;
+/* Blocks along the rows, each of which makes a part of the sums. */
+static int64_t whole_parts(const hri_conv_norm *v, const whole *f) {
+    const int64_t tiles = hri_gpu_up(v->rows, f->depth), most = WHOLE_BLOCKS * f->slice / f->n;
+    return tiles < most ? tiles : most;
 }
 
-static uint64_t whole_bytes(const hri_conv_norm *v) {
-    return (uint64_t)whole_blocks(v) * WHOLE_PART * sizeof(float);
+/* Numbers of a block. */
+static int64_t whole_numbers(const whole *f) {
+    return (f->k + 1) * (f->slice + f->k * f->slice / f->n);
+}
+
+static uint64_t whole_bytes(const hri_conv_norm *v, const whole *f) {
+    return (uint64_t)(whole_parts(v, f) * f->n / f->slice * whole_numbers(f)) * sizeof(float);
 }
 
 /* ---- how rows are cut ---- */
@@ -95,7 +111,7 @@ static uint64_t scratch_of(const hri_conv_norm *v, hri_gpu *gpu) {
     const products p = products_of(v);
     const hri_gpu_matmul *const all[] = {&p.g, &p.s, &p.first, &p.second};
     uint64_t most = 0;
-    for (int i = is_whole(v) ? 2 : 0; i < 4; i++) {
+    for (int i = whole_of(v) ? 2 : 0; i < 4; i++) {
         const uint64_t one = hri_gpu_matmul_workspace(gpu, all[i], HRI_GPU_LIMIT_MATMUL);
         most = one > most ? one : most;
     }
@@ -123,8 +139,9 @@ static places places_of(const hri_conv_norm *v, hr_addr at) {
     const uint64_t k = (uint64_t)v->k, n = (uint64_t)v->n, small = hr_type_bytes(v->type);
     const cut dz = cut_of(v->type, v->rows, v->n), a = cut_of(v->type, v->rows, v->k);
     places p;
-    p.of_dz = take(&at, is_whole(v) ? whole_bytes(v) : parts_bytes(&dz));
-    p.of_a = take(&at, is_whole(v) ? 0 : parts_bytes(&a));
+    const whole *f = whole_of(v);
+    p.of_dz = take(&at, f ? whole_bytes(v, f) : parts_bytes(&dz));
+    p.of_a = take(&at, f ? 0 : parts_bytes(&a));
     p.t = take(&at, n * sizeof(float));
     p.s = take(&at, k * sizeof(float));
     p.lines = take(&at, 3 * n * sizeof(float));
@@ -207,20 +224,23 @@ static hr_status pass_a(const work *w) {
 }
 
 /* dz, t, s, G and S. */
-static hr_status pass_all(work *w, const arrival *from) {
+static hr_status pass_all(work *w, const whole *f, const arrival *from) {
     const hri_gpu_call *c = w->c;
     hr_addr dy = from->dy, more = from->more, mask = w->v.masked ? c->in[HRI_CN_MASK] : 0;
     hr_addr a = c->in[HRI_CN_A], dz = c->out[HRI_CN_DZ], g = w->at.g, squares = w->at.squares;
     hr_addr parts = from->sums ? from->sums : w->at.of_dz, t = w->at.t, s = w->at.s;
     int64_t rows = w->v.rows;
-    int32_t count = (int32_t)whole_blocks(&w->v);
-    const hri_gpu_grid grid = {.x = (uint32_t)count, .threads = WHOLE_THREADS};
-    const hri_gpu_grid gather = {.x = (uint32_t)hri_gpu_up(WHOLE_PART, THREADS),
-                                 .threads = THREADS};
+    int32_t count = (int32_t)whole_parts(&w->v, f);
+    const uint32_t slices = (uint32_t)(f->n / f->slice);
+    const hri_gpu_grid grid = {.x = (uint32_t)count, .y = slices, .threads = WHOLE_THREADS};
+    const hri_gpu_grid gather = {
+        .x = (uint32_t)hri_gpu_up(whole_numbers(f), THREADS), .y = slices, .threads = THREADS};
     const cut k = cut_of(w->v.type, rows, w->v.n);
-    char defines[64];
+    char defines[128];
     define(w->defines, sizeof w->defines, w->v.type, &k, 0, 0, 0);
-    snprintf(defines, sizeof defines, "-DELEM=%s -DSUM=%d -DMASKED=%d", hri_gpu_type(w->v.type),
+    snprintf(defines, sizeof defines,
+             "-DELEM=%s -DKDIM=%d -DNDIM=%d -DSLICE=%d -DDEPTH=%d -DSUM=%d -DMASKED=%d",
+             hri_gpu_type(w->v.type), (int)f->k, (int)f->n, (int)f->slice, (int)f->depth,
              from->sums   ? 2
              : from->more ? 1
                           : 0,
@@ -291,14 +311,15 @@ static hr_status run(const hri_gpu_call *c, const arrival *from) {
         return fill_empty(c);
     }
     w.at = places_of(&w.v, c->workspace);
-    hr_status status = is_whole(&w.v) ? pass_all(&w, from) : pass_dy(&w, from);
-    if (status == HR_OK && !is_whole(&w.v)) {
+    const whole *f = whole_of(&w.v);
+    hr_status status = f ? pass_all(&w, f, from) : pass_dy(&w, from);
+    if (status == HR_OK && !f) {
         status = pass_a(&w);
     }
-    if (status == HR_OK && !is_whole(&w.v)) {
+    if (status == HR_OK && !f) {
         status = multiply(&w, &p.g, a, dz, 0, w.at.g);
     }
-    if (status == HR_OK && !is_whole(&w.v)) {
+    if (status == HR_OK && !f) {
         status = multiply(&w, &p.s, a, a, 0, w.at.squares);
     }
     if (status == HR_OK) {
@@ -328,14 +349,16 @@ static int touch(range a, range b) {
 }
 
 /* The same for parts of all sums: tiles of rows that their own block alone has read.  Meanwhile t, s, G and S are written. */
-static hr_addr room_for_parts(const hri_conv_norm *v, hr_addr more, const places *at) {
+static hr_addr room_for_parts(const hri_conv_norm *v, const whole *f, hr_addr more,
+                              const places *at) {
     enum { TRIES = 16 };
-    const int64_t blocks = whole_blocks(v);
-    const uint64_t tile = (uint64_t)(WHOLE_ROWS * v->n) * hr_type_bytes(v->type);
-    const int64_t need = hri_gpu_up(WHOLE_PART * (int64_t)sizeof(float), (int64_t)tile);
+    const int64_t small = (int64_t)hr_type_bytes(v->type), parts = whole_parts(v, f);
+    const int64_t need =
+        hri_gpu_up(whole_numbers(f) * (int64_t)sizeof(float), f->depth * f->slice * small);
+    const int64_t rows = need * parts * f->depth;
+    const uint64_t size = (uint64_t)(rows * v->n * small);
     const range written = {at->t, at->of_q};
-    for (int64_t i = 0; i < TRIES && (i + 1) * need * blocks * WHOLE_ROWS <= v->rows; i++) {
-        const uint64_t size = (uint64_t)(need * blocks) * tile;
+    for (int64_t i = 0; i < TRIES && (i + 1) * rows <= v->rows; i++) {
         const range room = range_of(more + (uint64_t)i * size, size);
         if (!touch(room, written)) {
             return room.first;
@@ -372,7 +395,8 @@ hr_status hri_conv_norm_sum_cuda(const hri_gpu_call *c, hr_addr first, hr_addr s
     const uint64_t bytes = hr_meta_bytes(&c->sig->in[HRI_CN_DY]);
     const hr_addr dz = c->out[HRI_CN_DZ];
     const places at = places_of(&v, c->workspace);
-    const range sums = range_of(at.of_dz, is_whole(&v) ? whole_bytes(&v) : parts_bytes(&k));
+    const whole *f = whole_of(&v);
+    const range sums = range_of(at.of_dz, f ? whole_bytes(&v, f) : parts_bytes(&k));
     arrival from = {.dy = first == dz ? first : second, .more = first == dz ? second : first};
     const int free_standing =
         !touch(range_of(dz, bytes), range_of(from.more, bytes)) &&
@@ -382,8 +406,8 @@ hr_status hri_conv_norm_sum_cuda(const hri_gpu_call *c, hr_addr first, hr_addr s
         return HR_E_UNSUPPORTED;
     }
     if (touch(sums, range_of(from.more, bytes))) { /* so it is dead */
-        from.sums = is_whole(&v) ? room_for_parts(&v, from.more, &at)
-                                 : room_for_sums(&v, &k, from.more, at.t);
+        from.sums =
+            f ? room_for_parts(&v, f, from.more, &at) : room_for_sums(&v, &k, from.more, at.t);
         if (!from.sums) {
             return HR_E_UNSUPPORTED;
         }
