@@ -184,7 +184,8 @@ TEST_TIMEOUT(sum, is_made_by_the_pass_that_has_all_sums, 600) {
     const uint64_t apart = small_at(&l, 16), far = 2 * l.size;
     compare(&b, &l, few, &(places){0, apart, 0, far}, 1);
     compare(&b, &l, few, &(places){0, apart, 0, l.size}, 0); /* too few rows for them */
-    for (int i = 0; i < 2; i++) { /* what is dead is room, and t and all behind it lie elsewhere */
+    /* What is dead is room, and t and all behind it lie elsewhere.  The second takes minutes on the fake driver. */
+    for (int i = 0; i < (is_fake() ? 1 : 2); i++) {
         compare(&b, &l, many[i], &(places){0, apart, 0, l.size + (3 << 20)}, 1);
     }
     CHECK_OK(hr_block_free(logical, &block));
