@@ -17,6 +17,8 @@ typedef struct walk {
     uint32_t value_count; /* of the forward graph; ids from here on are new */
     unsigned char *reach; /* [value_count] depends on a wanted value */
     hr_value *grad;       /* [value_count] what has been summed so far */
+    const hr_value *wrt;
+    size_t wrt_count;
 } walk;
 
 static void mark_reach(walk *w, const hr_value *wrt, size_t count) {
@@ -94,6 +96,19 @@ static void check_keeps(const hri_grad *c, uint32_t first) {
     }
 }
 
+int hri_grad_reaches(const hri_grad *c, hr_value v) {
+    return c->reach[v] != 0;
+}
+
+int hri_grad_wanted(const hri_grad *c, hr_value v) {
+    for (size_t i = 0; i < c->wrt_count; i++) {
+        if (c->wrt[i] == v) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
 /* Asks the rule of node `at`, if the loss depends on its outputs. */
 static void back(walk *w, uint32_t at) {
     hr_graph *g = w->g;
@@ -120,7 +135,16 @@ static void back(walk *w, uint32_t at) {
     memcpy(g->path, node.name, scope);
     g->path[scope] = '\0';
     g->forward = at;
-    hri_grad c = {g, &node.sig, node.in, out, dout, need, din};
+    hri_grad c = {.g = g,
+                  .sig = &node.sig,
+                  .in = node.in,
+                  .out = out,
+                  .dout = dout,
+                  .need = need,
+                  .din = din,
+                  .reach = w->reach,
+                  .wrt = w->wrt,
+                  .wrt_count = w->wrt_count};
     const uint32_t first = g->node_count;
     node.sig.op->grad(&c);
     check_keeps(&c, first);
@@ -128,6 +152,9 @@ static void back(walk *w, uint32_t at) {
         if (HRI_NEEDS(&c, i)) {
             accumulate(w, node.in[i], din[i]);
         }
+    }
+    for (uint32_t i = 0; i < 2 && c.also[i].of != HR_NONE; i++) {
+        accumulate(w, c.also[i].of, c.also[i].grad);
     }
     memcpy(g->path, path, sizeof path);
 }
@@ -163,7 +190,7 @@ hr_status hr_graph_differentiate(hr_graph *g, hr_value loss, hr_value seed, cons
     if (g->error.code != HR_OK || !check_request(g, loss, seed, wrt, count)) {
         return g->error.code;
     }
-    walk w = {.g = g, .value_count = g->value_count};
+    walk w = {.g = g, .value_count = g->value_count, .wrt = wrt, .wrt_count = count};
     w.reach = hri_calloc(g->value_count, 1);
     w.grad = hri_calloc(g->value_count, sizeof *w.grad);
     if (!w.reach || !w.grad) {

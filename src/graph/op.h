@@ -66,7 +66,20 @@ typedef struct hri_grad {
     const hr_value *dout; /* HR_NONE where the loss does not depend on that output */
     uint32_t need;        /* bit i: din[i] is wanted */
     hr_value *din;
+    /* For rules that are those of the op before as well: gradients of values that are no inputs of this one, if they reach a wanted value.
+     * Such a rule leaves din of what lies between HR_NONE, so that the op before is not asked. */
+    struct hri_grad_also {
+        hr_value of, grad; /* HR_NONE: none */
+    } also[2];
+    const unsigned char *reach; /* by value: 0: no gradient of it is needed */
+    const hr_value *wrt;        /* what gradients are asked for of, wrt_count of them */
+    size_t wrt_count;
 } hri_grad;
+typedef struct hri_grad_also hri_grad_also;
+
+/* Whether a gradient of v, a forward value, leads on to a wanted one; whether it is wanted itself. */
+int hri_grad_reaches(const hri_grad *c, hr_value v);
+int hri_grad_wanted(const hri_grad *c, hr_value v);
 
 #define HRI_NEEDS(C, I) (((C)->need >> (I)) & 1u)
 

@@ -9,6 +9,7 @@
 #include "ops/common/batch_norm.h"
 
 #include "ops/common/batch_norm_parts.h"
+#include "ops/common/conv_norm.h"
 
 static const hri_field batch_norm_apply_fields[] = {
     {"relu", "apply ReLU", offsetof(hri_batch_norm_apply_attr, relu), HRI_FIELD_BOOL, NULL},
@@ -31,6 +32,9 @@ static void batch_norm_apply_grad(hri_grad *c) {
                      : relu ? "batch_norm_relu_grad"
                             : "batch_norm_grad";
     if (!HRI_NEEDS(c, 0) && !HRI_NEEDS(c, 1) && !HRI_NEEDS(c, 2) && !HRI_NEEDS(c, 5)) {
+        return;
+    }
+    if (!relu && hri_conv_norm_fold(c)) {
         return;
     }
     const hr_value dx = hri_node(c->g, op, from, relu ? 6 : 5, NULL);

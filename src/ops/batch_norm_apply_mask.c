@@ -4,9 +4,11 @@
  *   y     like x
  *   mask  u8 (N, (M + 7) / 8) for x (N, M...): bit k % 8 of byte k / 8 is element k of a sample
  *
- * The gradient reads the mask, 1/16 of y in bf16, and y is kept only for who reads it otherwise.  Bits of y are those of
+ * The gradient reads the mask, 1/16 of y in bf16, and y is kept only for who reads it otherwise.  Behind some convolutions it is that of
+ * both (conv_norm.h), and x is not kept either.  Bits of y are those of
  * batch_norm_apply, and of the gradient too. */
 #include "ops/common/batch_norm.h"
+#include "ops/common/conv_norm.h"
 
 static hr_status batch_norm_apply_mask_infer(hri_infer *c) {
     c->out[1] = (hr_meta){0};
@@ -22,6 +24,9 @@ static void batch_norm_apply_mask_grad(hri_grad *c) {
     const hr_value from[6] = {c->dout[0], in[0], in[1], in[3], in[4], c->out[1]};
     static const uint32_t to[] = {0, 1, 2, 5};
     if (!HRI_NEEDS(c, 0) && !HRI_NEEDS(c, 1) && !HRI_NEEDS(c, 2) && !HRI_NEEDS(c, 5)) {
+        return;
+    }
+    if (hri_conv_norm_fold(c)) {
         return;
     }
     const hr_value dx = hri_node(c->g, "batch_norm_mask_grad", from, 6, NULL);
