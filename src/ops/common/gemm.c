@@ -136,7 +136,7 @@ void hri_gemm_tile_rows(int64_t m, int64_t n, int64_t k, const float *a, int64_t
         hri_gemm_lines lines;
         const int64_t count = m - done < MC ? m - done : MC;
         hri_gemm_lines_rows(a + done * lda, lda, count, k, rows, &lines);
-        hri_wide_multiply_lines(count, n, k, &lines, b, c + done * ldc, ldc, first, 0);
+        hri_wide_multiply_lines(count, n, k, &lines, b, c + done * ldc, ldc, first, 0, 0);
     }
 }
 
@@ -150,7 +150,7 @@ void hri_gemm_tile_lines(int64_t m, int64_t n, int64_t k, const hri_gemm_lines *
                          const float *b, float *c, int64_t ldc, int first) {
 #ifdef HRI_GEMM_WIDE
     (void)room;
-    hri_wide_multiply_lines(m, n, k, lines, b, c, ldc, first, 0);
+    hri_wide_multiply_lines(m, n, k, lines, b, c, ldc, first, 0, 1);
 #else
     float *to = room;
     for (int64_t i = 0; i < m; i += MR) {
@@ -211,7 +211,8 @@ static int multiply_lines(const job *w, int64_t batch, int64_t m0, int64_t mc, i
 #ifdef HRI_GEMM_WIDE
     hri_gemm_lines lines;
     if (w->g->lines && w->g->lines(w->g, batch, m0, mc, k0, kc, a, &lines)) {
-        hri_wide_multiply_lines(mc, nc, kc, &lines, b, c, ldc, first, ahead_of(w->g, down, deeper));
+        hri_wide_multiply_lines(mc, nc, kc, &lines, b, c, ldc, first, ahead_of(w->g, down, deeper),
+                                0);
         return 1;
     }
 #endif

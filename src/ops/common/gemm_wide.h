@@ -88,6 +88,7 @@ HRI_WIDE_INLINE void hri_wide_fetch(const float *c, int64_t columns) {
 typedef struct hri_wide_soon {
     const float *at;
     int64_t near, far, count;
+    int close; /* c is in a cache that is close: all its rows at once */
 } hri_wide_soon;
 
 HRI_WIDE_INLINE void hri_wide_soon_fetch(const hri_wide_soon *s, int64_t i) {
@@ -98,14 +99,14 @@ HRI_WIDE_INLINE void hri_wide_soon_fetch(const hri_wide_soon *s, int64_t i) {
 
 /* At depth K of kc: asks, and says until where to go on. */
 #define HRI_WIDE_NEXT(K)                                                                           \
-    if (coming < rows) {                                                                           \
+    for (int64_t most = soon.close ? rows : coming + 1; coming < most && coming < rows;) {         \
         hri_wide_fetch(c + coming * ldc, columns);                                                 \
         coming++;                                                                                  \
     }                                                                                              \
     hri_wide_soon_fetch(&soon, due);                                                               \
     hri_wide_soon_fetch(&soon, due + 1);                                                           \
     due += 2;                                                                                      \
-    const int64_t until = (K) + HRI_WIDE_STEP < kc ? (K) + HRI_WIDE_STEP : kc;
+    const int64_t until = !soon.close && (K) + HRI_WIDE_STEP < kc ? (K) + HRI_WIDE_STEP : kc;
 
 /* ---- the kernels ---- */
 
@@ -253,24 +254,25 @@ static inline void hri_wide_multiply(int64_t mc, int64_t nc, int64_t kc, const f
 /* Part `j` of `parts` of what panel i of the next block has, which lies `ahead` from where this one does. */
 HRI_WIDE_INLINE hri_wide_soon hri_wide_soon_of(const hri_gemm_lines *lines, int64_t kc, int64_t i,
                                                int64_t panels, int64_t j, int64_t parts,
-                                               int64_t ahead) {
+                                               int64_t ahead, int close) {
     const float *const *at = lines->panel[i].at;
     if (!ahead || kc < 16) {
-        return (hri_wide_soon){0};
+        return (hri_wide_soon){.close = close};
     }
     if (lines->pieces) {
         const int64_t each = (kc / 16 + parts - 1) / parts;
-        return (hri_wide_soon){at[0] + ahead + j * each * 16, at[1] - at[0], 16, 8 * each};
+        return (hri_wide_soon){at[0] + ahead + j * each * 16, at[1] - at[0], 16, 8 * each, close};
     }
     const int64_t calls = panels * parts, number = j * panels + i;
     const int64_t from = kc * number / calls, to = kc * (number + 1) / calls;
-    return (hri_wide_soon){at[from] + ahead, 16, at[1] - at[0], 8 * (to - from)};
+    return (hri_wide_soon){at[from] + ahead, 16, at[1] - at[0], 8 * (to - from), close};
 }
 
-/* The same of a block of A where it lies; `ahead`: how far from it the next one does, 0 if that is not known. */
+/* The same of a block of A where it lies; `ahead`: how far from it the next one does, 0 if that is not known;
+ * `close`: c is scratch. */
 static inline void hri_wide_multiply_lines(int64_t mc, int64_t nc, int64_t kc,
                                            const hri_gemm_lines *lines, const float *b, float *c,
-                                           int64_t ldc, int first, int64_t ahead) {
+                                           int64_t ldc, int first, int64_t ahead, int close) {
     const int64_t panels = (mc + HRI_GEMM_MR - 1) / HRI_GEMM_MR;
     const int64_t parts = (nc + HRI_GEMM_NR - 1) / HRI_GEMM_NR;
     for (int64_t j = 0; j < nc; j += HRI_GEMM_NR) {
@@ -280,8 +282,8 @@ static inline void hri_wide_multiply_lines(int64_t mc, int64_t nc, int64_t kc,
             const int64_t rows = mc - i < HRI_GEMM_MR ? mc - i : HRI_GEMM_MR;
             const float *const *at = lines->panel[i / HRI_GEMM_MR].at;
             float *to = c + i * ldc + j;
-            const hri_wide_soon soon =
-                hri_wide_soon_of(lines, kc, i / HRI_GEMM_MR, panels, j / HRI_GEMM_NR, parts, ahead);
+            const hri_wide_soon soon = hri_wide_soon_of(lines, kc, i / HRI_GEMM_MR, panels,
+                                                        j / HRI_GEMM_NR, parts, ahead, close);
             if (lines->pieces) {
                 hri_wide_by_rows(lines, at, b + j * kc, width, to, ldc, rows, columns, first, soon);
             } else {
