@@ -5,7 +5,8 @@
  * the ops that took most time, and the resident memory.  FLOPs are those of matrix products and convolutions alone, so
  * everything else counts as time lost.
  *
- * With HOST_STEP_ONLY in the environment one line: "step WALL ms PROCESSOR ms GFLOP".  tools/host-speed reads it.
+ * HOST_STEP_NODES=1 in the environment lists nodes instead of ops, HOST_STEP_NODES=shapes ops by the shapes of their inputs and of their
+ * result; times are the least of all steps.  With HOST_STEP_ONLY in the environment one line: "step WALL ms PROCESSOR ms GFLOP".  tools/host-speed reads it.
  *
  * Two clocks: the wall, and processor time.  On a machine that others use, the second is the one to compare; both are
  * best of several.  The first step, which touches new memory, is not counted. */
@@ -21,7 +22,7 @@
 #include "run/interpret.h"
 #include "step/synthetic.h"
 
-enum { SQUARE = 1536, SQUARE_ROUNDS = 5, TOP = 15 };
+enum { SQUARE = 1536, SQUARE_ROUNDS = 5, TOP = 15, MOST = 60, NAME = 72 };
 
 static double cpu_seconds(void) {
     struct timespec t;
@@ -126,23 +127,51 @@ static rate measure_openblas(uint32_t threads) {
 /* ---- where the time goes ---- */
 
 typedef struct line {
-    char name[64];
+    char name[NAME];
     double cpu, wall, flops;
     int count;
 } line;
 
 typedef struct profile {
     const hr_graph *g;
-    double wall, cpu; /* when the node began */
-    double *node_wall, *node_cpu;
+    double wall, cpu;             /* when the node began */
+    double *node_wall, *node_cpu; /* least of all steps */
 } profile;
+
+/* Lines of the table: ops, nodes by name, or ops by the shapes of their inputs. */
+typedef enum rows { ROWS_OPS, ROWS_NODES, ROWS_SHAPES } rows;
+
+static rows rows_asked(void) {
+    const char *text = getenv("HOST_STEP_NODES");
+    return !text ? ROWS_OPS : !strcmp(text, "shapes") ? ROWS_SHAPES : ROWS_NODES;
+}
+
+static void forget(profile *p) {
+    for (uint32_t n = 0; n < p->g->node_count; n++) {
+        p->node_wall[n] = p->node_cpu[n] = 1e30;
+    }
+}
+
+static void name_of(const hri_node_record *node, rows by, char *out, size_t bytes) {
+    const hri_sig *s = &node->sig;
+    int at = snprintf(out, bytes, "%s", by == ROWS_NODES ? node->name : s->op->name);
+    for (uint32_t i = 0; by == ROWS_SHAPES && i < s->in_count + 1; i++) {
+        const hr_shape *shape = i < s->in_count ? &s->in[i].shape : &s->out[0].shape;
+        for (int k = 0; k < (int)shape->rank && at > 0 && (size_t)at < bytes; k++) {
+            const char *before = k ? "x" : i < s->in_count ? " " : " > ";
+            at +=
+                snprintf(out + at, bytes - (size_t)at, "%s%lld", before, (long long)shape->dim[k]);
+        }
+    }
+}
 
 static void watch(void *user, uint32_t node, int done) {
     profile *p = user;
     const double wall = wall_seconds(), cpu = cpu_seconds();
     if (done) {
-        p->node_wall[node] += wall - p->wall;
-        p->node_cpu[node] += cpu - p->cpu;
+        const double w = wall - p->wall, c = cpu - p->cpu;
+        p->node_wall[node] = w < p->node_wall[node] ? w : p->node_wall[node];
+        p->node_cpu[node] = c < p->node_cpu[node] ? c : p->node_cpu[node];
     }
     p->wall = wall;
     p->cpu = cpu;
@@ -168,21 +197,17 @@ static int by_time(const void *a, const void *b) {
     return d > 0 ? 1 : d < 0 ? -1 : 0;
 }
 
-static void print_table(const profile *p, int steps, double all, int detailed) {
+static void print_table(const profile *p, double all, rows by) {
     static line lines[4096];
     size_t count = 0;
     for (uint32_t n = 0; n < p->g->node_count; n++) {
         const hri_node_record *node = &p->g->nodes[n];
-        char name[64];
+        char name[NAME];
         size_t i = 0;
         if (!node->live || count == sizeof lines / sizeof lines[0]) {
             continue;
         }
-        if (detailed) {
-            snprintf(name, sizeof name, "%s", node->name);
-        } else {
-            snprintf(name, sizeof name, "%s", node->sig.op->name);
-        }
+        name_of(node, by, name, sizeof name);
         while (i < count && strcmp(lines[i].name, name) != 0) {
             i++;
         }
@@ -190,15 +215,15 @@ static void print_table(const profile *p, int steps, double all, int detailed) {
             lines[count++] = (line){{0}, 0, 0, 0, 0};
             memcpy(lines[i].name, name, sizeof name);
         }
-        lines[i].cpu += p->node_cpu[n] / steps;
-        lines[i].wall += p->node_wall[n] / steps;
+        lines[i].cpu += p->node_cpu[n];
+        lines[i].wall += p->node_wall[n];
         lines[i].flops += is_product(node->sig.op) ? hri_op_cost(&node->sig).flops : 0.0;
         lines[i].count++;
     }
     qsort(lines, count, sizeof lines[0], by_time);
-    printf("%-44s %5s %9s %9s %6s %9s\n", "op", "calls", "cpu ms", "wall ms", "share", "GFLOP/s");
-    for (size_t i = 0; i < count && i < (detailed ? 40 : TOP); i++) {
-        printf("%-44s %5d %9.2f %9.2f %5.1f%% ", lines[i].name, lines[i].count, 1e3 * lines[i].cpu,
+    printf("%-72s %5s %9s %9s %6s %9s\n", "op", "calls", "cpu ms", "wall ms", "share", "GFLOP/s");
+    for (size_t i = 0; i < count && i < (by == ROWS_OPS ? TOP : MOST); i++) {
+        printf("%-72s %5d %9.2f %9.2f %5.1f%% ", lines[i].name, lines[i].count, 1e3 * lines[i].cpu,
                1e3 * lines[i].wall, 100.0 * lines[i].cpu / all);
         if (lines[i].flops > 0) {
             printf("%9.1f\n", 1e-9 * lines[i].flops / lines[i].cpu);
@@ -289,8 +314,7 @@ int main(int argc, char **argv) {
     need(hri_interp_open(g, &o, &it), "interpreter");
     feed(g, it, classes);
     need(hri_interp_run(it, 0, NULL), "step 0");
-    memset(p.node_wall, 0, g->node_count * sizeof(double));
-    memset(p.node_cpu, 0, g->node_count * sizeof(double));
+    forget(&p);
 
     double best_wall = 1e30, best_cpu = 1e30, all = 0.0;
     for (int s = 1; s <= steps; s++) {
@@ -310,7 +334,7 @@ int main(int argc, char **argv) {
     const rate ours = measure_ours(pool), blas = measure_openblas(threads);
     const double top_wall = ours.wall > blas.wall ? ours.wall : blas.wall;
     const double top_cpu = ours.cpu > blas.cpu ? ours.cpu : blas.cpu;
-    print_table(&p, steps, all, getenv("HOST_STEP_NODES") != NULL);
+    print_table(&p, all, rows_asked());
     printf("\n%s, batch %lld, %u threads, %d steps: %.1f GFLOP a step, loss %.6f\n", model,
            (long long)batch, threads, steps, work,
            (double)*(float *)hri_interp_data(it, hr_graph_find(g, "loss")));

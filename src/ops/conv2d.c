@@ -52,7 +52,7 @@ static void conv2d_cost(const hri_sig *s, hri_cost *cost) {
 
 static uint64_t conv2d_workspace(const hri_sig *s, uint32_t threads) {
     const hri_conv v = geometry(s);
-    return hri_conv_forward_workspace(&v, threads);
+    return hri_conv_forward_workspace(&v, s, threads);
 }
 
 static hr_status conv2d_host(const hri_call *c) {
@@ -96,6 +96,11 @@ static const hri_case conv2d_cases[] = {
     {"stride, many channels", "f32[2,9,8,18] f32[3,3,18,20] f32[20]", "stride=2,pad=1",
      .flags = HRI_CASE_NO_GRAD},
     {"dilation, many channels", "f32[1,9,9,17] f32[3,3,17,18]", "dilation=2,pad=2",
+     .flags = HRI_CASE_NO_GRAD},
+    {"3x3, many channels", "f32[2,9,7,40] f32[3,3,40,72] f32[72]", "pad=1", .batched = 1,
+     .flags = HRI_CASE_NO_GRAD},
+    {"3x3, blocks of channels", "f32[3,7,6,136] f32[3,3,136,36]", .flags = HRI_CASE_NO_GRAD},
+    {"3x3, bands and parts", "f32[1,11,68,32] f32[3,3,32,140]", "pad=2x0",
      .flags = HRI_CASE_NO_GRAD},
     {"few channels", "f32[2,5,30,1] f32[5,5,1,6] f32[6]", "pad=2", .batched = 1},
     {"few channels, no pad", "f32[2,6,14,6] f32[5,5,6,16]", .flags = HRI_CASE_NO_GRAD},

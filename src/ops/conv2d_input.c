@@ -54,7 +54,7 @@ static void conv2d_input_cost(const hri_sig *s, hri_cost *cost) {
 
 static uint64_t conv2d_input_workspace(const hri_sig *s, uint32_t threads) {
     const hri_conv v = geometry(s);
-    return hri_conv_input_workspace(&v, threads);
+    return hri_conv_input_workspace(&v, s, threads);
 }
 
 static hr_status conv2d_input_host(const hri_call *c) {
@@ -88,6 +88,10 @@ static const hri_case conv2d_input_cases[] = {
     {"transposed, 2x2 by 2", "f32[2,3,4,5] f32[2,2,3,5]", "stride=2,size=6x8"},
     {"padded after", "f32[2,3,2,4] f32[3,3,3,4]", "stride=2,pad=0x0x1x1,size=6x5"},
     {"3x3, many channels", "f32[2,6,5,6] f32[3,3,18,6]", "pad=1,size=6x5"},
+    {"3x3, blocks of channels", "f32[3,7,6,136] f32[3,3,36,136]", "pad=1,size=7x6",
+     .flags = HRI_CASE_NO_GRAD},
+    {"3x3, bands and parts", "f32[1,13,66,32] f32[3,3,140,32]", "pad=2x0,size=11x68",
+     .flags = HRI_CASE_NO_GRAD},
     {"bf16, many channels", "bf16[1,5,5,4] bf16[3,3,18,4]", "pad=1,size=5x5", .tolerance = 1e-2},
     {"few channels, no pad", "f32[2,2,10,16] f32[5,5,6,16]", "size=6x14", .batched = 1},
     {"few channels, four sides", "f32[1,7,5,3] f32[4,2,2,3]", "pad=1x0x2x1,dilation=1x1,size=7x5"},

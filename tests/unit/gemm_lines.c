@@ -44,7 +44,8 @@ static int64_t check(const hri_gemm *g) {
                 g->pack_a(g, batch, m0, mc, k0, kc, panels);
                 for (int first = 0; first < 2; first++) {
                     hri_wide_multiply(mc, COLUMNS, kc, panels, b, c[0], COLUMNS, first);
-                    hri_wide_multiply_lines(mc, COLUMNS, kc, &lines, b, c[1], COLUMNS, first);
+                    hri_wide_multiply_lines(mc, COLUMNS, kc, &lines, b, c[1], COLUMNS, first,
+                                            g->lines == hri_gemm_lines_a ? g->lda : 0, first);
                     CHECK(memcmp(c[0], c[1], sizeof **c * HRI_GEMM_MC * COLUMNS) == 0);
                 }
             }
@@ -105,7 +106,7 @@ static void check_tile(int64_t m, int64_t n, int64_t k, int first) {
     hri_pack_a(&g, 0, 0, m, 0, k, panels);
     hri_gemm_lines_rows(a, k, m, k, rows, &lines);
     hri_wide_multiply(m, n, k, panels, b, c[0], ldc, first);
-    hri_wide_multiply_lines(m, n, k, &lines, b, c[1], ldc, first);
+    hri_wide_multiply_lines(m, n, k, &lines, b, c[1], ldc, first, 0, first);
     hri_wide_multiply_turned(m, n, k, turned, up, b, c[2], ldc, first);
     for (int64_t i = 0; i < (m + 1) * ldc; i++) {
         const int inside = i / ldc < m && i % ldc < n;

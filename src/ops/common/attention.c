@@ -100,14 +100,15 @@ double hri_attention_flops(const hri_attention *a) {
 /* ---- scratch of a worker ---- */
 
 typedef struct scratch {
-    float *q;    /* panels of A: queries by depth, of each tile of the group */
-    float *k;    /* panels of B: keys turned */
-    float *v;    /* panels of B: keys by columns */
-    float *s;    /* (Q, K) scores, then probabilities */
-    float *p;    /* panels of A of them */
-    float *o;    /* (group, Q, columns) */
-    float *most; /* (group, Q) */
-    float *sum;  /* (group, Q) */
+    float *q;     /* panels of A: queries by depth, of each tile of the group */
+    float *k;     /* panels of B: keys turned */
+    float *v;     /* panels of B: keys by columns */
+    float *s;     /* (Q, K) scores, then probabilities */
+    float *p;     /* panels of A of them */
+    float *o;     /* (group, Q, columns) */
+    float *most;  /* (group, Q) */
+    float *sum;   /* (group, Q) */
+    int64_t tile; /* K */
 } scratch;
 
 enum { MOST_TILES = 4 }; /* of a group */
@@ -120,12 +121,13 @@ static int64_t scratch_init(scratch *w, const hri_attention *a, float *at) {
     const int64_t d = a->depth, columns = hri_at_columns(d);
     const int64_t group = hri_min64(MOST_TILES, tiles_of(a));
     float *const begin = at;
+    w->tile = hri_at_tile(a);
     w->q = at;
     w->k = w->q + group * HRI_AT_Q * d;
-    w->v = w->k + HRI_AT_K * d;
-    w->s = w->v + HRI_AT_K * columns;
-    w->p = w->s + HRI_AT_Q * HRI_AT_K;
-    w->o = w->p + HRI_AT_Q * HRI_AT_K;
+    w->v = w->k + w->tile * d;
+    w->s = w->v + w->tile * columns;
+    w->p = w->s + HRI_AT_Q * w->tile;
+    w->o = w->p + HRI_AT_Q * w->tile;
     w->most = w->o + group * HRI_AT_Q * columns;
     w->sum = w->most + group * HRI_AT_Q;
     return hri_at_up(w->sum + group * HRI_AT_Q - begin, 16);
@@ -143,7 +145,8 @@ uint64_t hri_attention_workspace(const hri_attention *a, uint32_t threads) {
  * infinity, and becomes 0; behind that nothing is computed. */
 static float scale_row(float *s, int64_t n, float scale, float most) {
     const int64_t end = hri_at_up(n > 0 ? n : 0, HRI_LANES);
-    for (int64_t k = 0; k < n; k++) {
+    for (int64_t k = 0; k < end;
+         k++) { /* whole lanes: what is behind is some number, and no score */
         s[k] *= scale;
     }
     for (int64_t k = n > 0 ? n : 0; k < end; k++) {
@@ -153,13 +156,13 @@ static float scale_row(float *s, int64_t n, float scale, float most) {
 }
 
 /* The same row to exp(score - most). */
-static void soften(float *s, int64_t n, float most) {
+static void soften(float *s, int64_t tile, int64_t n, float most) {
     int64_t end = hri_at_up(n > 0 ? n : 0, HRI_LANES);
     end = most == -INFINITY ? 0 : end; /* a mask hides all of them */
     for (int64_t k = 0; k < end; k++) {
         s[k] = hri_exp(s[k] - most);
     }
-    memset(s + end, 0, (size_t)(HRI_AT_K - end) * sizeof *s);
+    memset(s + end, 0, (size_t)(tile - end) * sizeof *s);
 }
 
 /* Adds it to the sum; returns how what was summed before is to be scaled. */
@@ -178,25 +181,25 @@ static float add_row(const float *s, int64_t n, float new_most, float *most, flo
 static void add_keys(const hri_attention *a, const scratch *w, int64_t b, int64_t h, int64_t q0,
                      int64_t count, int64_t k0) {
     const int64_t d = a->depth, columns = hri_at_columns(d);
-    const int64_t keys = hri_min64(HRI_AT_K, a->keys - k0);
+    const int64_t keys = hri_min64(w->tile, a->keys - k0);
     hri_at_multiply(HRI_AT_A, a->type, a->q.data, hri_at_first(a, &a->q, b, h, q0), a->q.row, count,
-                    d, w->q, !hri_at_as_it_lies(a->type, HRI_AT_K), hri_at_keys_up(keys), w->k,
-                    w->s, HRI_AT_K, 1);
+                    d, w->q, !hri_at_as_it_lies(a->type, w->tile), hri_at_keys_up(keys), w->k, w->s,
+                    w->tile, 1);
     /* Row by row in three passes: the rows of one do not wait for one another. */
     float most[HRI_AT_Q];
     for (int64_t i = 0; i < count; i++) {
-        const int64_t seen = hri_at_seen(a, q0 + i, k0);
+        const int64_t seen = hri_at_seen(a, w->tile, q0 + i, k0);
         if (a->extra.on) {
-            hri_at_mask(a, b, h, q0 + i, k0, seen, w->s + i * HRI_AT_K);
+            hri_at_mask(a, b, h, q0 + i, k0, seen, w->s + i * w->tile);
         }
-        most[i] = scale_row(w->s + i * HRI_AT_K, seen, a->extra.on ? 1.0f : a->scale, w->most[i]);
+        most[i] = scale_row(w->s + i * w->tile, seen, a->extra.on ? 1.0f : a->scale, w->most[i]);
     }
     for (int64_t i = 0; i < count; i++) {
-        soften(w->s + i * HRI_AT_K, hri_at_seen(a, q0 + i, k0), most[i]);
+        soften(w->s + i * w->tile, w->tile, hri_at_seen(a, w->tile, q0 + i, k0), most[i]);
     }
     for (int64_t i = 0; i < count; i++) {
-        float *s = w->s + i * HRI_AT_K, kept[HRI_AT_K];
-        const int64_t seen = hri_at_seen(a, q0 + i, k0);
+        float *s = w->s + i * w->tile, kept[HRI_AT_K_MOST];
+        const int64_t seen = hri_at_seen(a, w->tile, q0 + i, k0);
         const float keep = add_row(s, seen, most[i], &w->most[i], &w->sum[i]);
         if (a->extra.drop > 0.0f) { /* behind the sum: what is left is not normalised again */
             hri_at_kept(a, b, h, q0 + i, k0, seen, kept);
@@ -208,7 +211,7 @@ static void add_keys(const hri_attention *a, const scratch *w, int64_t b, int64_
             w->o[i * columns + k] *= keep;
         }
     }
-    hri_at_multiply(HRI_AT_A, HR_TYPE_F32, w->s, 0, HRI_AT_K, count, keys, w->p, 0, d, w->v, w->o,
+    hri_at_multiply(HRI_AT_A, HR_TYPE_F32, w->s, 0, w->tile, count, keys, w->p, 0, d, w->v, w->o,
                     columns, 0);
 }
 
@@ -225,7 +228,7 @@ static void begin_tile(const hri_attention *a, const scratch *w, int64_t b, int6
         w->most[i] = -INFINITY;
         w->sum[i] = 0.0f;
     }
-    if (!hri_at_as_it_lies(a->type, HRI_AT_K)) {
+    if (!hri_at_as_it_lies(a->type, w->tile)) {
         hri_at_pack(HRI_AT_A, a->type, a->q.data, hri_at_first(a, &a->q, b, h, q0), a->q.row, count,
                     a->depth, w->q);
     }
@@ -274,8 +277,8 @@ static void run_group(void *arg, uint32_t number, uint32_t worker) {
         own[i] = own_of(a, &w, i);
         begin_tile(a, &own[i], b, h, q0, hri_min64(HRI_AT_Q, end - q0));
     }
-    for (int64_t k0 = 0; k0 < hri_at_keys(a, first, end - first); k0 += HRI_AT_K) {
-        const int64_t keys = hri_min64(HRI_AT_K, a->keys - k0), d = a->depth;
+    for (int64_t k0 = 0; k0 < hri_at_keys(a, first, end - first); k0 += w.tile) {
+        const int64_t keys = hri_min64(w.tile, a->keys - k0), d = a->depth;
         hri_at_pack(HRI_AT_B_T, a->type, a->k.data, hri_at_first(a, &a->k, b, h / a->group, k0),
                     a->k.row, keys, d, w.k);
         hri_at_pack(HRI_AT_B, a->type, a->v.data, hri_at_first(a, &a->v, b, h / a->group, k0),

@@ -17,20 +17,22 @@ typedef struct scratch {
     float *q_b, *d_b;         /* panels of B: the same by columns */
     float *p, *ds;            /* (Q, K) */
     float *p_t, *ds_t, *ds_a; /* panels of A: by keys, by keys, by queries */
+    int64_t tile;             /* K */
 } scratch;
 
 static int64_t scratch_init(scratch *w, const hri_attention *a, float *at) {
     const int64_t d = a->depth, columns = hri_at_columns(d);
-    const int64_t tile = HRI_AT_Q * HRI_AT_K;
+    w->tile = hri_at_tile(a);
+    const int64_t tile = HRI_AT_Q * w->tile;
     float *const begin = at;
     w->delta = at;
     w->dq = w->delta + a->group * hri_at_up(a->queries, HRI_AT_Q);
     w->k_t = w->dq + a->group * hri_at_up(a->queries, HRI_AT_Q) * columns;
-    w->v_t = w->k_t + HRI_AT_K * d;
-    w->k = w->v_t + HRI_AT_K * d;
-    w->dk = w->k + HRI_AT_K * columns;
-    w->dv = w->dk + HRI_AT_K * columns;
-    w->q = w->dv + HRI_AT_K * columns;
+    w->v_t = w->k_t + w->tile * d;
+    w->k = w->v_t + w->tile * d;
+    w->dk = w->k + w->tile * columns;
+    w->dv = w->dk + w->tile * columns;
+    w->q = w->dv + w->tile * columns;
     w->d = w->q + HRI_AT_Q * d;
     w->q_b = w->d + HRI_AT_Q * d;
     w->d_b = w->q_b + HRI_AT_Q * columns;
@@ -66,7 +68,8 @@ static void set_delta(const hri_attention *a, float *delta, int64_t b, int64_t h
 enum { TOGETHER = HRI_GEMM_NR == HRI_GEMM_UNIT ? 1 : HRI_LANES };
 
 /* Scores and do . v to p and ds, one row; what is not seen is 0. */
-static void differentiate_row(float *p, float *ds, int64_t n, float scale, float lse, float delta) {
+static void differentiate_row(float *p, float *ds, int64_t tile, int64_t n, float scale, float lse,
+                              float delta) {
     n = n > 0 ? n : 0;
     const int64_t end = hri_at_up(n, TOGETHER);
     for (int64_t k = n; k < end; k++) {
@@ -76,16 +79,17 @@ static void differentiate_row(float *p, float *ds, int64_t n, float scale, float
         p[k] = hri_exp(p[k] * scale - lse);
         ds[k] = scale * p[k] * (ds[k] - delta);
     }
-    for (int64_t k = n; k < HRI_AT_K; k++) {
+    for (int64_t k = n; k < tile; k++) {
         p[k] = ds[k] = 0.0f;
     }
 }
 
 /* The same of attention_masked: p of dv is what was left, p of ds what softmax gave. */
-static void differentiate_masked(const hri_attention *a, int64_t b, int64_t h, int64_t i,
-                                 int64_t k0, float *p, float *ds, float lse, float delta) {
-    const int64_t seen = hri_at_seen(a, i, k0), n = seen > 0 ? seen : 0;
-    float kept[HRI_AT_K];
+static void differentiate_masked(const hri_attention *a, int64_t tile, int64_t b, int64_t h,
+                                 int64_t i, int64_t k0, float *p, float *ds, float lse,
+                                 float delta) {
+    const int64_t seen = hri_at_seen(a, tile, i, k0), n = seen > 0 ? seen : 0;
+    float kept[HRI_AT_K_MOST];
     hri_at_mask(a, b, h, i, k0, n, p);
     hri_at_kept(a, b, h, i, k0, n, kept);
     for (int64_t k = 0; k < n; k++) {
@@ -93,7 +97,7 @@ static void differentiate_masked(const hri_attention *a, int64_t b, int64_t h, i
         ds[k] = a->scale * whole * (kept[k] * ds[k] - delta);
         p[k] = whole * kept[k];
     }
-    for (int64_t k = n; k < HRI_AT_K; k++) {
+    for (int64_t k = n; k < tile; k++) {
         p[k] = ds[k] = 0.0f;
     }
 }
@@ -103,29 +107,29 @@ static void add_tile(const hri_attention *a, const scratch *w, int64_t b, int64_
                      int64_t k0) {
     const int64_t d = a->depth, columns = hri_at_columns(d);
     const int64_t queries = hri_min64(HRI_AT_Q, a->queries - q0);
-    const int64_t keys = hri_min64(HRI_AT_K, a->keys - k0);
+    const int64_t keys = hri_min64(w->tile, a->keys - k0);
     const int64_t q = hri_at_first(a, &a->q, b, h, q0), o = hri_at_first(a, &a->d, b, h, q0);
     const float *lse = a->lse + (b * a->heads + h) * a->queries + q0;
     const int64_t n = hri_at_keys_up(keys);
     hri_at_pack(HRI_AT_B, a->type, a->q.data, q, a->q.row, queries, d, w->q_b);
     hri_at_pack(HRI_AT_B, a->type, a->d.data, o, a->d.row, queries, d, w->d_b);
     hri_at_multiply(HRI_AT_A, a->type, a->q.data, q, a->q.row, queries, d, w->q, 0, n, w->k_t, w->p,
-                    HRI_AT_K, 1);
+                    w->tile, 1);
     hri_at_multiply(HRI_AT_A, a->type, a->d.data, o, a->d.row, queries, d, w->d, 0, n, w->v_t,
-                    w->ds, HRI_AT_K, 1);
+                    w->ds, w->tile, 1);
     for (int64_t i = 0; i < queries && a->extra.on; i++) {
-        differentiate_masked(a, b, h, q0 + i, k0, w->p + i * HRI_AT_K, w->ds + i * HRI_AT_K, lse[i],
-                             w->delta[q0 + i]);
+        differentiate_masked(a, w->tile, b, h, q0 + i, k0, w->p + i * w->tile, w->ds + i * w->tile,
+                             lse[i], w->delta[q0 + i]);
     }
     for (int64_t i = 0; i < queries && !a->extra.on; i++) {
-        differentiate_row(w->p + i * HRI_AT_K, w->ds + i * HRI_AT_K, hri_at_seen(a, q0 + i, k0),
-                          a->scale, lse[i], w->delta[q0 + i]);
+        differentiate_row(w->p + i * w->tile, w->ds + i * w->tile, w->tile,
+                          hri_at_seen(a, w->tile, q0 + i, k0), a->scale, lse[i], w->delta[q0 + i]);
     }
-    hri_at_multiply(HRI_AT_A_T, HR_TYPE_F32, w->p, 0, HRI_AT_K, queries, keys, w->p_t, 0, d, w->d_b,
+    hri_at_multiply(HRI_AT_A_T, HR_TYPE_F32, w->p, 0, w->tile, queries, keys, w->p_t, 0, d, w->d_b,
                     w->dv, columns, 0);
-    hri_at_multiply(HRI_AT_A_T, HR_TYPE_F32, w->ds, 0, HRI_AT_K, queries, keys, w->ds_t, 0, d,
+    hri_at_multiply(HRI_AT_A_T, HR_TYPE_F32, w->ds, 0, w->tile, queries, keys, w->ds_t, 0, d,
                     w->q_b, w->dk, columns, 0);
-    hri_at_multiply(HRI_AT_A, HR_TYPE_F32, w->ds, 0, HRI_AT_K, queries, keys, w->ds_a, 0, d, w->k,
+    hri_at_multiply(HRI_AT_A, HR_TYPE_F32, w->ds, 0, w->tile, queries, keys, w->ds_a, 0, d, w->k,
                     w->dq + q0 * columns, columns, 0);
 }
 
@@ -159,14 +163,14 @@ static void run_head(void *arg, uint32_t head, uint32_t worker) {
         set_delta(a, w.delta + i * places, b, h * a->group + i);
     }
     memset(w.dq, 0, (size_t)(a->group * places * columns) * sizeof *w.dq);
-    for (int64_t k0 = 0; k0 < a->keys; k0 += HRI_AT_K) {
-        const int64_t keys = hri_min64(HRI_AT_K, a->keys - k0);
+    for (int64_t k0 = 0; k0 < a->keys; k0 += w.tile) {
+        const int64_t keys = hri_min64(w.tile, a->keys - k0);
         const int64_t k = hri_at_first(a, &a->k, b, h, k0), v = hri_at_first(a, &a->v, b, h, k0);
         hri_at_pack(HRI_AT_B_T, a->type, a->k.data, k, a->k.row, keys, d, w.k_t);
         hri_at_pack(HRI_AT_B_T, a->type, a->v.data, v, a->v.row, keys, d, w.v_t);
         hri_at_pack(HRI_AT_B, a->type, a->k.data, k, a->k.row, keys, d, w.k);
-        memset(w.dk, 0, (size_t)(HRI_AT_K * columns) * sizeof *w.dk);
-        memset(w.dv, 0, (size_t)(HRI_AT_K * columns) * sizeof *w.dv);
+        memset(w.dk, 0, (size_t)(w.tile * columns) * sizeof *w.dk);
+        memset(w.dv, 0, (size_t)(w.tile * columns) * sizeof *w.dv);
         /* A causal tile begins with the queries that see its first key. */
         const int64_t first = a->causal ? k0 / HRI_AT_Q * HRI_AT_Q : 0;
         for (int64_t i = 0; i < a->group; i++) {

@@ -8,7 +8,18 @@
 #include "ops/common/blocks.h"
 #include "ops/common/gemm.h"
 
-enum { HRI_AT_Q = 64, HRI_AT_K = 96 }; /* queries and keys of a tile: whole panels both ways */
+/* Queries and keys of a tile: whole panels both ways, and whole lanes of keys. */
+enum { HRI_AT_Q = 64, HRI_AT_K_CAUSAL = 96, HRI_AT_K_MOST = 240, HRI_AT_K_UNIT = 48 };
+
+/* Keys of a tile: as few tiles as there can be, all alike, but small ones where half of a tile is not seen. */
+static inline int64_t hri_at_tile(const hri_attention *a) {
+    if (a->causal || a->keys <= 0) {
+        return HRI_AT_K_CAUSAL;
+    }
+    const int64_t tiles = (a->keys + HRI_AT_K_MOST - 1) / HRI_AT_K_MOST;
+    const int64_t keys = (a->keys + tiles - 1) / tiles;
+    return (keys + HRI_AT_K_UNIT - 1) / HRI_AT_K_UNIT * HRI_AT_K_UNIT;
+}
 
 /* Columns of a tile as deep as a head, with room for whole panels of B. */
 static inline int64_t hri_at_columns(int64_t depth) {
@@ -25,9 +36,9 @@ static inline int64_t hri_at_keys(const hri_attention *a, int64_t q0, int64_t co
     return a->causal ? hri_min64(a->keys, q0 + count) : a->keys;
 }
 
-/* How many keys of the tile at k0 query i sees; may be 0 or less. */
-static inline int64_t hri_at_seen(const hri_attention *a, int64_t i, int64_t k0) {
-    return hri_min64(hri_min64(HRI_AT_K, a->keys - k0), a->causal ? i + 1 - k0 : HRI_AT_K);
+/* How many keys of the tile of `tile` keys at k0 query i sees; may be 0 or less. */
+static inline int64_t hri_at_seen(const hri_attention *a, int64_t tile, int64_t i, int64_t k0) {
+    return hri_min64(hri_min64(tile, a->keys - k0), a->causal ? i + 1 - k0 : tile);
 }
 
 static inline int64_t hri_at_first(const hri_attention *a, const hri_attention_view *v, int64_t b,
@@ -120,7 +131,7 @@ static inline void hri_at_kept(const hri_attention *a, int64_t b, int64_t h, int
                                int64_t n, float *out) {
     const hri_attention_extra *e = &a->extra;
     const float by = e->drop < 1.0f ? 1.0f / (1.0f - e->drop) : 0.0f;
-    uint32_t draws[HRI_AT_K];
+    uint32_t draws[HRI_AT_K_MOST];
     if (e->drop > 0.0f && n > 0) {
         hri_random_fill_u32(e->seed, e->step, e->node, e->first_sample + (uint32_t)b,
                             (uint64_t)((h * a->queries + i) * a->keys + k0), draws, (size_t)n);

@@ -3,6 +3,7 @@
 
 #include "ops/common/conv_few.h"
 #include "ops/common/conv_patches.h"
+#include "ops/common/conv_winograd.h"
 #include "ops/common/depthwise.h"
 #include "ops/common/gemm.h"
 
@@ -115,12 +116,15 @@ static int is_plain(const hri_conv *v) { /* 1 x 1: x is its own matrix of patche
            v->ph_after == 0 && v->pw_after == 0 && v->groups == 1;
 }
 
-uint64_t hri_conv_forward_workspace(const hri_conv *v, uint32_t threads) {
+uint64_t hri_conv_forward_workspace(const hri_conv *v, const hri_sig *s, uint32_t threads) {
     if (hri_depthwise_is(v)) {
         return 0;
     }
     if (hri_few_forward_is(v)) {
         return hri_few_forward_workspace(v, threads);
+    }
+    if (hri_winograd_takes(v, s)) {
+        return hri_winograd_forward_workspace(v, threads);
     }
     return hri_gemm_workspace(v->groups, v->n * v->oh * v->ow, v->og, v->kh * v->kw * v->cg,
                               threads);
@@ -133,6 +137,10 @@ void hri_conv_forward(const hri_conv *v, const hri_call *c) {
     }
     if (hri_few_forward_is(v)) {
         hri_few_forward(v, c);
+        return;
+    }
+    if (hri_winograd_takes(v, c->sig)) {
+        hri_winograd_forward(v, c);
         return;
     }
     const hri_conv_patches p = hri_conv_patches_of(v, c->sig->in[0].type, c->in[0]);
@@ -162,12 +170,15 @@ void hri_conv_forward(const hri_conv *v, const hri_call *c) {
     hri_gemm_run(&g, c->threads, c->workspace);
 }
 
-uint64_t hri_conv_weight_workspace(const hri_conv *v, uint32_t threads) {
+uint64_t hri_conv_weight_workspace(const hri_conv *v, const hri_sig *s, uint32_t threads) {
     if (hri_depthwise_is(v)) {
         return hri_depthwise_weight_workspace(v);
     }
     if (hri_few_weight_is(v)) {
         return hri_few_weight_workspace(v, threads);
+    }
+    if (hri_winograd_takes_weight(v, s)) {
+        return hri_winograd_weight_workspace(v, threads);
     }
     return hri_gemm_workspace(v->groups, v->kh * v->kw * v->cg, v->og, v->n * v->oh * v->ow,
                               threads);
@@ -180,6 +191,10 @@ void hri_conv_weight(const hri_conv *v, const hri_call *c) {
     }
     if (hri_few_weight_is(v)) {
         hri_few_weight(v, c);
+        return;
+    }
+    if (hri_winograd_takes_weight(v, c->sig)) {
+        hri_winograd_weight(v, c);
         return;
     }
     const hri_conv_patches p = hri_conv_patches_of(v, c->sig->in[0].type, c->in[0]);
@@ -268,12 +283,15 @@ static hri_conv_patches class_of(const hri_conv *v, int64_t a, int64_t b, hr_typ
     return p;
 }
 
-uint64_t hri_conv_input_workspace(const hri_conv *v, uint32_t threads) {
+uint64_t hri_conv_input_workspace(const hri_conv *v, const hri_sig *s, uint32_t threads) {
     if (hri_depthwise_is(v)) {
         return 0;
     }
     if (hri_few_input_is(v)) {
         return hri_few_input_workspace(v, threads);
+    }
+    if (hri_winograd_takes(v, s)) {
+        return hri_winograd_input_workspace(v, threads);
     }
     uint64_t most = 0;
     for (int64_t a = 0; a < v->sh; a++) {
@@ -294,6 +312,10 @@ void hri_conv_input(const hri_conv *v, const hri_call *c) {
     }
     if (hri_few_input_is(v)) {
         hri_few_input(v, c);
+        return;
+    }
+    if (hri_winograd_takes(v, c->sig)) {
+        hri_winograd_input(v, c);
         return;
     }
     for (int64_t a = 0; a < v->sh; a++) {

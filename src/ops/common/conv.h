@@ -8,7 +8,8 @@
  *
  * Groups are the batch of the product.  With a stride, dx falls into stride * stride classes of pixels, each reached
  * by some taps only; each class is a product of its own, so no multiplication by zero is made.  Weights lie with O
- * last, so that forward and weights read them straight; files have (O, C / groups, KH, KW), which the loader turns. */
+ * last, so that forward and weights read them straight; files have (O, C / groups, KH, KW), which the loader turns.
+ * Windows of 3 x 3 with stride 1 have a way with fewer multiplications (conv_winograd.h), few channels and depthwise ones their own. */
 #ifndef HRI_OPS_COMMON_CONV_H
 #define HRI_OPS_COMMON_CONV_H
 
@@ -43,9 +44,9 @@ hr_shape hri_conv_out(const hri_conv *v);
 hri_conv hri_conv_joined(const hri_conv *v);
 
 double hri_conv_flops(const hri_conv *v);
-uint64_t hri_conv_forward_workspace(const hri_conv *v, uint32_t threads);
-uint64_t hri_conv_input_workspace(const hri_conv *v, uint32_t threads);
-uint64_t hri_conv_weight_workspace(const hri_conv *v, uint32_t threads);
+uint64_t hri_conv_forward_workspace(const hri_conv *v, const hri_sig *s, uint32_t threads);
+uint64_t hri_conv_input_workspace(const hri_conv *v, const hri_sig *s, uint32_t threads);
+uint64_t hri_conv_weight_workspace(const hri_conv *v, const hri_sig *s, uint32_t threads);
 /* In each, the real types are those of the signature's first input, second input and output. */
 void hri_conv_forward(const hri_conv *v, const hri_call *c); /* x, w [, bias] -> y */
 void hri_conv_input(const hri_conv *v, const hri_call *c);   /* dy, w -> dx */

@@ -136,7 +136,7 @@ void hri_gemm_tile_rows(int64_t m, int64_t n, int64_t k, const float *a, int64_t
         hri_gemm_lines lines;
         const int64_t count = m - done < MC ? m - done : MC;
         hri_gemm_lines_rows(a + done * lda, lda, count, k, rows, &lines);
-        hri_wide_multiply_lines(count, n, k, &lines, b, c + done * ldc, ldc, first);
+        hri_wide_multiply_lines(count, n, k, &lines, b, c + done * ldc, ldc, first, 0, 0);
     }
 }
 
@@ -145,6 +145,24 @@ void hri_gemm_tile_turned(int64_t m, int64_t n, int64_t k, const float *a, int64
     hri_wide_multiply_turned(m, n, k, a, lda, b, c, ldc, first);
 }
 #endif
+
+void hri_gemm_tile_lines(int64_t m, int64_t n, int64_t k, const hri_gemm_lines *lines, float *room,
+                         const float *b, float *c, int64_t ldc, int first) {
+#ifdef HRI_GEMM_WIDE
+    (void)room;
+    hri_wide_multiply_lines(m, n, k, lines, b, c, ldc, first, 0, 1);
+#else
+    float *to = room;
+    for (int64_t i = 0; i < m; i += MR) {
+        const float *const *at = lines->panel[i / MR].at;
+        for (int64_t p = 0; p < lines->pieces; p++, at += MR) {
+            hri_pack_turn8(at, lines->length[p], to);
+            to += lines->length[p] * MR;
+        }
+    }
+    hri_gemm_tile(over(m, MR) * MR, n, k, room, b, c, ldc, first);
+#endif
+}
 
 /* A strip of whole panels that reach beyond the matrix: by way of `room`, whose rows are `ld` apart. */
 static void multiply_strip(const hri_gemm_kernels *kernels, int64_t mc, int64_t nc, int64_t kc,
@@ -177,19 +195,29 @@ static void multiply_in_place(const hri_gemm_kernels *kernels, int64_t mc, int64
     }
 }
 
-/* The same of a block of A where it lies.  0: it has to be packed. */
+#ifdef HRI_GEMM_WIDE
+/* How far from a block of A the one lies that is so many rows below and so much deeper; 0: not known. */
+static int64_t ahead_of(const hri_gemm *g, int64_t down, int64_t deeper) {
+    return g->lines == hri_gemm_lines_a     ? down * g->lda + deeper
+           : g->lines == hri_gemm_lines_a_t ? deeper * g->lda + down
+                                            : 0;
+}
+#endif
+
+/* The same of a block of A where it lies; the next one is `down` rows below and `deeper`.  0: it has to be packed. */
 static int multiply_lines(const job *w, int64_t batch, int64_t m0, int64_t mc, int64_t nc,
                           int64_t k0, int64_t kc, float *a, const float *b, float *c, int64_t ldc,
-                          int first) {
+                          int first, int64_t down, int64_t deeper) {
 #ifdef HRI_GEMM_WIDE
     hri_gemm_lines lines;
     if (w->g->lines && w->g->lines(w->g, batch, m0, mc, k0, kc, a, &lines)) {
-        hri_wide_multiply_lines(mc, nc, kc, &lines, b, c, ldc, first);
+        hri_wide_multiply_lines(mc, nc, kc, &lines, b, c, ldc, first, ahead_of(w->g, down, deeper),
+                                0);
         return 1;
     }
 #endif
     (void)w, (void)batch, (void)m0, (void)mc, (void)nc, (void)k0, (void)kc, (void)a, (void)b;
-    (void)c, (void)ldc, (void)first;
+    (void)c, (void)ldc, (void)first, (void)down, (void)deeper;
     return 0;
 }
 
@@ -253,7 +281,10 @@ static void run_tiles(void *arg, uint32_t number, uint32_t worker) {
             const int64_t mc = last - m0 < u->m_tile ? last - m0 : u->m_tile;
             float *c = w->in_place ? place_of(w, part, batch, m0, n0) : room;
             const int64_t ldc = w->in_place ? g->n : u->n_tile;
-            if (!multiply_lines(w, batch, m0, mc, nc, k0, kc, a, b, c, ldc, k0 == begin)) {
+            const int more = m0 + u->m_tile < last, deeper = !more && k0 + kc < end;
+            const int64_t down = more ? u->m_tile : deeper ? first - m0 : 0;
+            if (!multiply_lines(w, batch, m0, mc, nc, k0, kc, a, b, c, ldc, k0 == begin, down,
+                                deeper ? KC : 0)) {
                 g->pack_a(g, batch, m0, mc, k0, kc, a);
                 if (w->in_place) {
                     multiply_in_place(&w->kernels, mc, nc, kc, a, b, c, ldc, k0 == begin, room,

@@ -94,6 +94,9 @@ void hri_pack_turn8(const float *const rows[HRI_GEMM_MR], int64_t kc, float *to)
  * written, but for columns beyond the next multiple of four, which may or may not be. */
 void hri_gemm_tile(int64_t m, int64_t n, int64_t k, const float *a, const float *b, float *c,
                    int64_t ldc, int first);
+/* The same with rows of A where they lie, in pieces; `room` is for panels of them. */
+void hri_gemm_tile_lines(int64_t m, int64_t n, int64_t k, const hri_gemm_lines *lines, float *room,
+                         const float *b, float *c, int64_t ldc, int first);
 #ifdef HRI_GEMM_WIDE
 /* The same with A where it lies, rows `lda` apart, or turned: (k, m), lines `lda` apart that have whole panels.  c (m, n), no
  * more and no less, is written. */

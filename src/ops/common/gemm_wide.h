@@ -23,10 +23,16 @@ typedef float hri_v16_any __attribute__((vector_size(64), aligned(4), may_alias)
 #define HRI_WIDE_FMA(A, B, C) ((hri_v16)_mm512_fmadd_ps((__m512)(A), (__m512)(B), (__m512)(C)))
 #define HRI_WIDE_ALL(X)       ((hri_v16)_mm512_set1_ps(X))
 #define HRI_WIDE_ONCE(X)      __asm__("" : "+v"(X)) /* to a register, not twice from memory */
+#define HRI_WIDE_INDEX(K)                                                                          \
+    __asm__(                                                                                       \
+        ""                                                                                         \
+        : "+r"(                                                                                    \
+            K)) /* one register for eight rows, not eight that are counted up: adders of those are the products' */
 #else
 #define HRI_WIDE_FMA(A, B, C) ((A) * (B) + (C))
 #define HRI_WIDE_ALL(X)       ((hri_v16){0} + (X))
 #define HRI_WIDE_ONCE(X)      (void)(X)
+#define HRI_WIDE_INDEX(K)     (void)(K)
 #endif
 #define HRI_WIDE_ROWS(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7)
 
@@ -66,13 +72,44 @@ HRI_WIDE_INLINE void hri_wide_put_16(const hri_v16 *s, float *c, int64_t columns
     }
 }
 
-/* The rows of c are on their way while the sums are computed. */
-#define HRI_WIDE_FETCH(I)                                                                          \
-    if (I < rows) {                                                                                \
-        __builtin_prefetch(c + I * ldc, 1);                                                        \
-        __builtin_prefetch(c + I * ldc + 16, 1);                                                   \
-        __builtin_prefetch(c + I * ldc + columns - 1, 1);                                          \
+/* ---- what is needed soon ----
+ *
+ * Lines come from far away, and there is room for few that are on their way: one row of c and two lines of A are asked for at
+ * every HRI_WIDE_STEP depths.  All at once they would hold up the reads of this panel. */
+enum { HRI_WIDE_STEP = 16 };
+
+HRI_WIDE_INLINE void hri_wide_fetch(const float *c, int64_t columns) {
+    __builtin_prefetch(c, 1);
+    __builtin_prefetch(c + 16, 1);
+    __builtin_prefetch(c + columns - 1, 1);
+}
+
+/* What will be read of A next, in lines: number i at `at` + i % 8 * near + i / 8 * far. */
+typedef struct hri_wide_soon {
+    const float *at;
+    int64_t near, far, count;
+    int close; /* c is in a cache that is close: all its rows at once */
+} hri_wide_soon;
+
+HRI_WIDE_INLINE void hri_wide_soon_fetch(const hri_wide_soon *s, int64_t i) {
+    if (i < s->count) {
+        __builtin_prefetch(s->at + i % 8 * s->near + i / 8 * s->far, 0, 2);
     }
+}
+
+/* At depth K of kc: asks, and says until where to go on. */
+#define HRI_WIDE_NEXT(K)                                                                           \
+    for (int64_t most = soon.close ? rows : coming + 1; coming < most && coming < rows;) {         \
+        hri_wide_fetch(c + coming * ldc, columns);                                                 \
+        coming++;                                                                                  \
+    }                                                                                              \
+    hri_wide_soon_fetch(&soon, due);                                                               \
+    hri_wide_soon_fetch(&soon, due + 1);                                                           \
+    due += 2;                                                                                      \
+    const int64_t until = !soon.close && (K) + HRI_WIDE_STEP < kc ? (K) + HRI_WIDE_STEP : kc;
+
+/* ---- the kernels ---- */
+
 #define HRI_WIDE_SUMS(I) hri_v16 s##I = {0}, t##I = {0};
 #define HRI_WIDE_ADD(I, A)                                                                         \
     {                                                                                              \
@@ -85,18 +122,23 @@ HRI_WIDE_INLINE void hri_wide_put_16(const hri_v16 *s, float *c, int64_t columns
     if (I < rows) {                                                                                \
         hri_wide_put(&s##I, &t##I, c + I * ldc, columns, first);                                   \
     }
-#define HRI_WIDE_B const hri_v16 x = ((const hri_v16_any *)b)[0], y = ((const hri_v16_any *)b)[1]
+#define HRI_WIDE_B(B)                                                                              \
+    const hri_v16 x = ((const hri_v16_any *)(B))[0], y = ((const hri_v16_any *)(B))[1]
 
 /* One panel of A, `step` from one depth to the next: rows and columns that are stored. */
 static void hri_wide_8(int64_t kc, const float *a, int64_t step, const float *b, int64_t width,
                        float *c, int64_t ldc, int64_t rows, int64_t columns, int first) {
+    const hri_wide_soon soon = {0};
 #define ADD(I) HRI_WIDE_ADD(I, a[I])
-    HRI_WIDE_ROWS(HRI_WIDE_FETCH)
+    int64_t coming = 0, due = 0;
     HRI_WIDE_ROWS(HRI_WIDE_SUMS)
+    for (int64_t k = 0; k < kc;) {
+        HRI_WIDE_NEXT(k)
 #pragma GCC unroll 2
-    for (int64_t k = 0; k < kc; k++, a += step, b += width) {
-        HRI_WIDE_B;
-        HRI_WIDE_ROWS(ADD)
+        for (; k < until; k++, a += step, b += width) {
+            HRI_WIDE_B(b);
+            HRI_WIDE_ROWS(ADD)
+        }
     }
     HRI_WIDE_ROWS(HRI_WIDE_PUT)
 #undef ADD
@@ -105,37 +147,57 @@ static void hri_wide_8(int64_t kc, const float *a, int64_t step, const float *b,
 /* The same of rows where they lie, piece after piece. */
 static void hri_wide_by_rows(const hri_gemm_lines *lines, const float *const *at, const float *b,
                              int64_t width, float *c, int64_t ldc, int64_t rows, int64_t columns,
-                             int first) {
+                             int first, hri_wide_soon soon) {
 #define LINE(I) const float *const p##I = at[I];
 #define ADD(I)  HRI_WIDE_ADD(I, p##I[k])
-    HRI_WIDE_ROWS(HRI_WIDE_FETCH)
+#define MORE(I) HRI_WIDE_ADD(I, p##I[k + 1])
+    int64_t coming = 0, due = 0;
     HRI_WIDE_ROWS(HRI_WIDE_SUMS)
     for (int64_t i = 0; i < lines->pieces; i++, at += HRI_GEMM_MR) {
         HRI_WIDE_ROWS(LINE)
         const int64_t kc = lines->length[i];
-#pragma GCC unroll 2
-        for (int64_t k = 0; k < kc; k++, b += width) {
-            HRI_WIDE_B;
-            HRI_WIDE_ROWS(ADD)
+        for (int64_t k = 0; k < kc;) {
+            HRI_WIDE_NEXT(k)
+            const int64_t pairs = until - (until - k) % 2;
+            while (k < pairs) {
+                HRI_WIDE_INDEX(k);
+                {
+                    HRI_WIDE_B(b);
+                    HRI_WIDE_ROWS(ADD)
+                }
+                b += width;
+                HRI_WIDE_B(b);
+                HRI_WIDE_ROWS(MORE)
+                b += width;
+                k += 2;
+            }
+            for (; k < until; k++, b += width) {
+                HRI_WIDE_B(b);
+                HRI_WIDE_ROWS(ADD)
+            }
         }
     }
     HRI_WIDE_ROWS(HRI_WIDE_PUT)
 #undef LINE
 #undef ADD
+#undef MORE
 }
 
 /* The same of lines that have the rows of the panel side by side, one for each depth. */
 static void hri_wide_by_depth(int64_t kc, const float *const *at, int64_t off, const float *b,
                               int64_t width, float *c, int64_t ldc, int64_t rows, int64_t columns,
-                              int first) {
+                              int first, hri_wide_soon soon) {
 #define ADD(I) HRI_WIDE_ADD(I, a[I])
-    HRI_WIDE_ROWS(HRI_WIDE_FETCH)
+    int64_t coming = 0, due = 0;
     HRI_WIDE_ROWS(HRI_WIDE_SUMS)
+    for (int64_t k = 0; k < kc;) {
+        HRI_WIDE_NEXT(k)
 #pragma GCC unroll 2
-    for (int64_t k = 0; k < kc; k++, b += width) {
-        const float *const a = at[k] + off;
-        HRI_WIDE_B;
-        HRI_WIDE_ROWS(ADD)
+        for (; k < until; k++, b += width) {
+            const float *const a = at[k] + off;
+            HRI_WIDE_B(b);
+            HRI_WIDE_ROWS(ADD)
+        }
     }
     HRI_WIDE_ROWS(HRI_WIDE_PUT)
 #undef ADD
@@ -189,10 +251,30 @@ static inline void hri_wide_multiply(int64_t mc, int64_t nc, int64_t kc, const f
     }
 }
 
-/* The same of a block of A where it lies. */
+/* Part `j` of `parts` of what panel i of the next block has, which lies `ahead` from where this one does. */
+HRI_WIDE_INLINE hri_wide_soon hri_wide_soon_of(const hri_gemm_lines *lines, int64_t kc, int64_t i,
+                                               int64_t panels, int64_t j, int64_t parts,
+                                               int64_t ahead, int close) {
+    const float *const *at = lines->panel[i].at;
+    if (!ahead || kc < 16) {
+        return (hri_wide_soon){.close = close};
+    }
+    if (lines->pieces) {
+        const int64_t each = (kc / 16 + parts - 1) / parts;
+        return (hri_wide_soon){at[0] + ahead + j * each * 16, at[1] - at[0], 16, 8 * each, close};
+    }
+    const int64_t calls = panels * parts, number = j * panels + i;
+    const int64_t from = kc * number / calls, to = kc * (number + 1) / calls;
+    return (hri_wide_soon){at[from] + ahead, 16, at[1] - at[0], 8 * (to - from), close};
+}
+
+/* The same of a block of A where it lies; `ahead`: how far from it the next one does, 0 if that is not known;
+ * `close`: c is scratch. */
 static inline void hri_wide_multiply_lines(int64_t mc, int64_t nc, int64_t kc,
                                            const hri_gemm_lines *lines, const float *b, float *c,
-                                           int64_t ldc, int first) {
+                                           int64_t ldc, int first, int64_t ahead, int close) {
+    const int64_t panels = (mc + HRI_GEMM_MR - 1) / HRI_GEMM_MR;
+    const int64_t parts = (nc + HRI_GEMM_NR - 1) / HRI_GEMM_NR;
     for (int64_t j = 0; j < nc; j += HRI_GEMM_NR) {
         const int64_t left = nc - j, columns = left < HRI_GEMM_NR ? left : HRI_GEMM_NR;
         const int64_t width = hri_gemm_width(left);
@@ -200,11 +282,13 @@ static inline void hri_wide_multiply_lines(int64_t mc, int64_t nc, int64_t kc,
             const int64_t rows = mc - i < HRI_GEMM_MR ? mc - i : HRI_GEMM_MR;
             const float *const *at = lines->panel[i / HRI_GEMM_MR].at;
             float *to = c + i * ldc + j;
+            const hri_wide_soon soon = hri_wide_soon_of(lines, kc, i / HRI_GEMM_MR, panels,
+                                                        j / HRI_GEMM_NR, parts, ahead, close);
             if (lines->pieces) {
-                hri_wide_by_rows(lines, at, b + j * kc, width, to, ldc, rows, columns, first);
+                hri_wide_by_rows(lines, at, b + j * kc, width, to, ldc, rows, columns, first, soon);
             } else {
                 hri_wide_by_depth(kc, at, lines->panel[i / HRI_GEMM_MR].off, b + j * kc, width, to,
-                                  ldc, rows, columns, first);
+                                  ldc, rows, columns, first, soon);
             }
         }
     }
