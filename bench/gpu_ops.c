@@ -127,14 +127,14 @@ static void fill(const hr_meta *m, void *data, int hide) {
 
 /* Whether element i of a mask (samples, heads, rows, keys) hides a key. */
 static int hides(const hr_meta *m, const char *pattern, int64_t i, int hide) {
-    const int64_t *dim = m->shape.dim, keys = dim[3], key = i % keys, row = i / keys % dim[2];
+    const int64_t *dim = m->shape.dim, keys = dim[3], key = i % keys, query = i / keys % dim[2];
     const int64_t sample = i / keys / dim[2] / dim[1];
     const uint64_t mixed = ((uint64_t)i + 1) * 0x9E3779B97F4A7C15u >> 40;
     return !pattern                      ? hide && mixed % (uint64_t)hide == 0
            : !strcmp(pattern, "padding") ? key >= keys - keys * (sample % 4) / 9
-           : !strcmp(pattern, "later")   ? key > row
-           : !strcmp(pattern, "window")  ? labs((long)(key - row)) > 128
-                                         : key / 256 != row / 256;
+           : !strcmp(pattern, "later")   ? key > query
+           : !strcmp(pattern, "window")  ? labs((long)(key - query)) > 128
+                                         : key / 256 != query / 256;
 }
 
 /* A mask of numbers: 0, or `low` where a key is hidden; of bytes: 1 or 0. */
