@@ -95,15 +95,17 @@ hr_status hri_attention_masked_grad_cuda(const hri_attention *a, const hri_gpu_c
                                          const hr_addr in[3], hr_addr o, hr_addr lse, hr_addr dout,
                                          const hr_addr out[3], hr_addr mask);
 
-/* A mask of bytes as words of bits, in tiles of 16 queries by 64 keys, or TURNED of 16 keys by 64 queries (attention_bits.c). */
+/* A mask as words of bits, in tiles of 16 queries by 64 keys, or TURNED of 16 keys by 64 queries (attention_bits.c). */
 typedef struct hri_attention_words {
     hr_addr words, seen;
     int64_t batch, head, row, column; /* tiles from one to the next; 0: the same for all */
 } hri_attention_words;
 uint64_t hri_attention_words_bytes(const hri_attention *a, int causal, int turned);
-/* Written at `at`; causal hides later keys too, which is not to be had with TURNED. */
+/* Written at `at`; causal hides later keys too, which is not to be had with TURNED.  copy 0: none, else the mask is written there with rows of
+ * `pitch` elements, a multiple of 64. */
 hr_status hri_attention_words_make(const hri_attention *a, const hri_gpu_call *c, hr_addr mask,
-                                   hr_addr at, int causal, int turned, hri_attention_words *out);
+                                   hr_addr at, int causal, int turned, hr_addr copy, int64_t pitch,
+                                   hri_attention_words *out);
 
 /* hri_attention_grad_cuda takes a mask of bytes as it is. */
 int hri_attention_grad_takes_bytes(const hri_attention *a, hri_gpu *gpu);
@@ -149,11 +151,10 @@ enum {
 };
 int hri_attention_mask_kind(const hri_attention *a, hr_addr mask);
 
-/* What a mask of numbers does to each tile, written at `at` (attention_flags.cu); copy 0: none, else the mask is written there with rows
- * of `pitch` elements. */
+/* What a mask of numbers does to each tile, written at `at` (attention_flags.cu). */
 uint64_t hri_attention_flags_bytes(const hri_attention *a);
 hr_status hri_attention_flags_make(const hri_attention *a, const hri_gpu_call *c, hr_addr mask,
-                                   hr_addr at, hr_addr copy, int64_t pitch);
+                                   hr_addr at);
 
 /* Of those, forward by bits (attention_bits.c).  0: that is not how it is done. */
 uint64_t hri_attention_bits_workspace(const hri_attention *a, hri_gpu *gpu);

@@ -93,15 +93,14 @@ uint64_t hri_attention_words_bytes(const hri_attention *a, int causal, int turne
     return words_bytes(&t) + hri_gpu_whole((uint64_t)t.all);
 }
 
-/* copy: where the numbers are written again, or 0. */
-static hr_status words_make(const hri_attention *a, const hri_gpu_call *c, hr_addr mask, hr_addr at,
-                            int causal, int turned, hr_addr copy, hri_attention_words *out) {
+hr_status hri_attention_words_make(const hri_attention *a, const hri_gpu_call *c, hr_addr mask,
+                                   hr_addr at, int causal, int turned, hr_addr copy, int64_t pitch,
+                                   hri_attention_words *out) {
     const hri_attention_extra *x = &a->extra;
     const int rows_differ = x->mask_row || causal;
     tiles t = tiles_of(a, causal, turned);
     int64_t rows = has_mask(a) ? x->mask_rows : 1, queries = a->queries, keys = a->keys;
     const int64_t each = t.along * t.across;
-    int64_t pitch = pitch_of(a);
     char defines[112];
     *out = (hri_attention_words){.words = at,
                                  .seen = at + words_bytes(&t),
@@ -116,11 +115,6 @@ static hr_status words_make(const hri_attention *a, const hri_gpu_call *c, hr_ad
     return hri_gpu_launch(c->gpu, &hri_cu_attention_words, defines, "attention_words", &grid,
                           HRI_GPU_ARGS(&mask, &out->words, &out->seen, &t.all, &t.along, &t.across,
                                        &rows, &queries, &keys, &copy, &pitch));
-}
-
-hr_status hri_attention_words_make(const hri_attention *a, const hri_gpu_call *c, hr_addr mask,
-                                   hr_addr at, int causal, int turned, hri_attention_words *out) {
-    return words_make(a, c, mask, at, causal, turned, 0, out);
 }
 
 /* Tiles of keys and values in shared memory, how many steps ahead they are copied, and whether rows are added up by a product with
@@ -212,7 +206,8 @@ hr_status hri_attention_bits_run(const hri_attention *a, const hri_gpu_call *c,
     char defines[224];
     const hr_status status =
         keyed(a) ? key_numbers_make(a, c, mask, &w)
-                 : words_make(a, c, mask, c->workspace, a->causal != 0, 0, copy, &w);
+                 : hri_attention_words_make(a, c, mask, c->workspace, a->causal != 0, 0, copy,
+                                            pitch, &w);
     if (status != HR_OK) {
         return status;
     }
