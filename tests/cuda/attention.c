@@ -218,7 +218,8 @@ static void check_words(int turned, int whole) {
                                            &queries, &keys, &at[3], &pitch)),
                "words");
     desk_sync(&d);
-    double *is = desk_read(&d, &words), *flags = desk_read(&d, &seen), *again = desk_read(&d, &copy);
+    double *is = desk_read(&d, &words), *flags = desk_read(&d, &seen),
+           *again = desk_read(&d, &copy);
     for (int i = 0; i < ROWS_OF * pitch; i++) {
         const int64_t key = i % pitch;
         const float x = key < KEYS_OF ? mask_at(i / (int)pitch, (int)key) : 0.0f;

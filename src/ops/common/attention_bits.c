@@ -109,8 +109,8 @@ hr_status hri_attention_words_make(const hri_attention *a, const hri_gpu_call *c
                                  .row = turned || rows_differ ? t.across : 0,
                                  .column = !turned || rows_differ};
     snprintf(defines, sizeof defines, "-DMELEM=%s -DCAUSAL=%d -DWHOLE=%d -DTURNED=%d -DCOPY=%d",
-             hri_gpu_type(adds(a) ? x->mask_type : HR_TYPE_U8), causal, whole_rows(a, mask),
-             turned, copy != 0);
+             hri_gpu_type(adds(a) ? x->mask_type : HR_TYPE_U8), causal, whole_rows(a, mask), turned,
+             copy != 0);
     const hri_gpu_grid grid = {.x = (uint32_t)hri_gpu_up(t.all, THREADS / 32), .threads = THREADS};
     return hri_gpu_launch(c->gpu, &hri_cu_attention_words, defines, "attention_words", &grid,
                           HRI_GPU_ARGS(&mask, &out->words, &out->seen, &t.all, &t.along, &t.across,
@@ -204,10 +204,10 @@ hr_status hri_attention_bits_run(const hri_attention *a, const hri_gpu_call *c,
     const hr_addr copy =
         pitch > 0 ? c->workspace + hri_attention_words_bytes(a, a->causal != 0, 0) : 0;
     char defines[224];
-    const hr_status status =
-        keyed(a) ? key_numbers_make(a, c, mask, &w)
-                 : hri_attention_words_make(a, c, mask, c->workspace, a->causal != 0, 0, copy,
-                                            pitch, &w);
+    const hr_status status = keyed(a)
+                                 ? key_numbers_make(a, c, mask, &w)
+                                 : hri_attention_words_make(a, c, mask, c->workspace,
+                                                            a->causal != 0, 0, copy, pitch, &w);
     if (status != HR_OK) {
         return status;
     }

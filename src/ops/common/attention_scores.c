@@ -76,13 +76,13 @@ static int cut_init(cut *c, const hri_attention *a, hri_gpu *gpu, hr_addr mask) 
     const uint64_t shared = hri_gpu_warpgroup_shared(gpu);
     const int drops = x->drop > 0.0f;
     if (!x->on || (x->mask_samples <= 0 && !drops) || (drops && a->keys % DRAWS != 0) ||
-        a->scale <= 0.0f ||
-        a->type == HR_TYPE_F32 || a->depth % 8 != 0 || a->depth <= 0 || a->depth > DEPTH_MOST ||
-        a->batch * a->heads * a->queries <= 0 || a->keys <= 0) {
+        a->scale <= 0.0f || a->type == HR_TYPE_F32 || a->depth % 8 != 0 || a->depth <= 0 ||
+        a->depth > DEPTH_MOST || a->batch * a->heads * a->queries <= 0 || a->keys <= 0) {
         return 0;
     }
     /* Blocks of one warpgroup wait for nobody, larger ones read less: as measured on an H200. */
-    *c = (cut){.depth = a->depth <= 64 ? 64 : DEPTH_MOST, .kind = hri_attention_mask_kind(a, x->mask_samples > 0 ? mask : 0)};
+    *c = (cut){.depth = a->depth <= 64 ? 64 : DEPTH_MOST,
+               .kind = hri_attention_mask_kind(a, x->mask_samples > 0 ? mask : 0)};
     const int light = c->kind == HRI_ATTENTION_BITS || c->kind == HRI_ATTENTION_NO_MASK;
     c->groups = c->depth == 64 && light ? 1 : 2;
     c->blocks = 2 / c->groups;
@@ -92,9 +92,10 @@ static int cut_init(cut *c, const hri_attention *a, hri_gpu *gpu, hr_addr mask) 
     cut_turns(c, a);
     cut_shared(c, a);
     c->delta_bytes = hri_gpu_whole((uint64_t)(a->batch * a->heads * a->queries) * sizeof(float));
-    c->look_bytes = c->kind == HRI_ATTENTION_NO_MASK ? 0
-                    : hri_gpu_whole(has_words(c) ? hri_attention_words_bytes(a, 0, 1)
-                                                 : hri_attention_flags_bytes(a));
+    c->look_bytes = c->kind == HRI_ATTENTION_NO_MASK
+                        ? 0
+                        : hri_gpu_whole(has_words(c) ? hri_attention_words_bytes(a, 0, 1)
+                                                     : hri_attention_flags_bytes(a));
     return c->scores_bytes <= MOST_BYTES && c->keys_shared <= shared && c->sum_shared <= shared;
 }
 
@@ -146,10 +147,10 @@ static hr_status turn(const hri_attention *a, const hri_gpu_call *c, const cut *
              "-DELEM=%s -DMELEM=%s -DDP=%d -DCAUSAL=%d -DBACKWARD=1 -DWGS=%d -DBLOCKS=%d -DMASK=%d "
              "-DSCORES=1 -DEARLY=%d -DDROP=%d -DWORDS=%d",
              hri_gpu_type(a->type),
-             hri_gpu_type(k->kind == HRI_ATTENTION_BITS || k->kind == HRI_ATTENTION_NO_MASK ? a->type
+             hri_gpu_type(k->kind == HRI_ATTENTION_BITS || k->kind == HRI_ATTENTION_NO_MASK
+                              ? a->type
                               : a->extra.mask_type),
-             k->depth,
-             a->causal != 0, k->groups, k->blocks, k->kind, k->early,
+             k->depth, a->causal != 0, k->groups, k->blocks, k->kind, k->early,
              a->extra.drop > 0.0f, k->kind == HRI_ATTENTION_WHOLE_ROWS);
     const hri_gpu_grid keys = {.x = (uint32_t)(count * hri_gpu_up(a->keys, k->own)),
                                .threads = (uint32_t)(2 * k->own),

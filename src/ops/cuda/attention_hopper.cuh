@@ -302,7 +302,7 @@ struct head_mask {
     const hr_u32 *bits; // words
     hr_i64 row, flag_row, queries, keys;
     hr_i64 tile_row, tile_column; // of words: tiles from one to the next
-    float over; // 1 / scale: scores are scaled later
+    float over;                   // 1 / scale: scores are scaled later
 
     HR_INLINE void init(const MELEM *mask, const hr_u8 *all, const extra &e, const shape &a,
                         hr_i64 b, hr_i64 h, const hr_u32 *words = nullptr) {

@@ -18,9 +18,9 @@
 // of this thread's two queries see nothing.
 template <bool ADDING, bool SUMMED, int SLOTS, int AHEAD>
 HR_INLINE hr_u32 attend(const ELEM *k, const ELEM *v, ELEM *o, float *lse, const shape &a,
-                      const hr_u32 *bits, const bits_shape &e, const MELEM *mask,
-                      const hr_control *control, char *ring, char *numbers_of_keys, char *ones,
-                      hr_u64 *full, const hr_u32 *order) {
+                        const hr_u32 *bits, const bits_shape &e, const MELEM *mask,
+                        const hr_control *control, char *ring, char *numbers_of_keys, char *ones,
+                        hr_u64 *full, const hr_u32 *order) {
     char *const qs = ring + (RING - 1) * (2 * SIDE), *const room = ring + RING * (2 * SIDE);
     hr_u64 *const empty = full + BARS;
     const int lane = threadIdx.x & 31, own = threadIdx.x / 32;
@@ -185,7 +185,8 @@ HR_INLINE hr_u32 attend(const ELEM *k, const ELEM *v, ELEM *o, float *lse, const
             }
             larger = (all_bits & 0x40004000u) != 0; // one is 2 or more, or not a number
         }
-        if (__any_sync(0xffffffffu, larger || ((ADDING || (NUMBERS && KEYED)) && is_far(r, scale)))) {
+        if (__any_sync(0xffffffffu,
+                       larger || ((ADDING || (NUMBERS && KEYED)) && is_far(r, scale)))) {
             if (hides && SUMMED) {
                 hide(s, now);
             }
@@ -233,11 +234,13 @@ HR_INLINE hr_u32 attend(const ELEM *k, const ELEM *v, ELEM *o, float *lse, const
         by[half] = blind[half] ? 0.0f : (DROP ? e.keep : 1.0f) / l;
         const hr_i64 row = q0 + threadIdx.x / 32 * 16 + lane / 4 + half * 8;
         if (lane % 4 == 0 && row < a.queries) {
-            lse[at.head * a.queries + row] = blind[half] ? -none() : r.most[half] * a.scale + logf(l);
+            lse[at.head * a.queries + row] =
+                blind[half] ? -none() : r.most[half] * a.scale + logf(l);
         }
     }
     __syncthreads(); // all are done with the ring
-    put_rows(o + b * a.o_batch + h * a.depth, a.o_row, q0, a.queries, a.depth, qs, out, by[0], by[1]);
+    put_rows(o + b * a.o_batch + h * a.depth, a.o_row, q0, a.queries, a.depth, qs, out, by[0],
+             by[1]);
     return (blind[0] ? 1u : 0u) | (blind[1] ? 2u : 0u);
 }
 

@@ -33,9 +33,9 @@ struct bits_shape {
 #define ONE_ONE (is_bf16(ELEM()) ? 0x3f803f80u : 0x3c003c00u)
 // Two neighbouring left operands of the product that adds the numbers of keys: those of f16 have their first part over 2^15.
 #define NUMBER_ONES (is_bf16(ELEM()) || threadIdx.x % 4 != 0 ? ONE_ONE : 0x3c007800u)
-#define LIMIT  4096.0f
-#define MARGIN 6.0f
-#define SOME_ADD 0x80000000u
+#define LIMIT       4096.0f
+#define MARGIN      6.0f
+#define SOME_ADD    0x80000000u
 enum {
     ACROSS = DP / 8, // pieces of 16 bytes of a row of keys or values
     HOP = THREADS / ACROSS < TILE ? THREADS / ACROSS : TILE, // rows of a turn

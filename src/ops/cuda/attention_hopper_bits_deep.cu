@@ -43,7 +43,8 @@ HR_INLINE hr_u32 attend(const ELEM *k, const ELEM *v, ELEM *o, float *lse, const
                 from += (hr_i64)HOP * row;
             }
             if (KEYED && threadIdx.x < TILE) {
-                hr_async_copy(numbers_at(slot) + spot(place_of(threadIdx.x), slot % NUMBER_TILES * 2),
+                hr_async_copy(numbers_at(slot) +
+                                  spot(place_of(threadIdx.x), slot % NUMBER_TILES * 2),
                               bits + (n * TILE + threadIdx.x) * 4, 16u);
             }
         }
@@ -221,7 +222,8 @@ HR_INLINE hr_u32 attend(const ELEM *k, const ELEM *v, ELEM *o, float *lse, const
         by[half] = blind[half] ? 0.0f : 1.0f / l;
         const hr_i64 query = q0 + own * 16 + lane / 4 + half * 8;
         if (lane % 4 == 0 && query < a.queries) {
-            lse[at.head * a.queries + query] = blind[half] ? -none() : r.most[half] * a.scale + logf(l);
+            lse[at.head * a.queries + query] =
+                blind[half] ? -none() : r.most[half] * a.scale + logf(l);
         }
     }
     __syncthreads(); // all are done with the ring

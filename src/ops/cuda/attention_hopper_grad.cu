@@ -111,7 +111,8 @@ HR_KERNEL __launch_bounds__(THREADS, BLOCKS)
             const float p = weight(s[i / 4][i % 4], scale, shift[half]);
             s[i / 4][i % 4] = edge && key > ahead + half * 8 ? 0.0f : p;
         }
-        if (MASK != 4 && (hr_i64)(j + 1) * TILE > a.keys) { // what is behind the last key might weigh anything
+        if (MASK != 4 &&
+            (hr_i64)(j + 1) * TILE > a.keys) { // what is behind the last key might weigh anything
 #pragma unroll
             for (int i = 0; i < 32; i++) {
                 s[i / 4][i % 4] = (hr_i64)j * TILE + column_of(i) < a.keys ? s[i / 4][i % 4] : 0.0f;
@@ -280,10 +281,9 @@ HR_KERNEL __launch_bounds__(THREADS, BLOCKS > 2 ? 2 : BLOCKS)
             return ~0u;
         }
         const hr_u32 across = (hr_u32)a.keys / 4;
-        const hr_i64 query = (h * a.group + n / each) * a.queries +
-                             (hr_i64)(begin + n % each) * TILE + lane % 4 * 2;
-        return kept_bits(control, e, (hr_u32)b, (hr_u32)query * across, across,
-                         (hr_u32)(k0 + row));
+        const hr_i64 query =
+            (h * a.group + n / each) * a.queries + (hr_i64)(begin + n % each) * TILE + lane % 4 * 2;
+        return kept_bits(control, e, (hr_u32)b, (hr_u32)query * across, across, (hr_u32)(k0 + row));
     };
     // Probabilities from the scores of step n.
     const auto weigh = [&](int n, int slot, const char *tile, hr_u32 word, hr_u32 kept) {
@@ -334,8 +334,7 @@ HR_KERNEL __launch_bounds__(THREADS, BLOCKS > 2 ? 2 : BLOCKS)
             const float2 off = *(const float2 *)(column + TILE + i / 4 * 8);
             if (DROP) {
                 dp[i / 4][i % 4] = kept >> i & 1u ? dp[i / 4][i % 4] * e.keep : 0.0f;
-                dp[i / 4][i % 4 + 1] =
-                    kept >> (i + 1) & 1u ? dp[i / 4][i % 4 + 1] * e.keep : 0.0f;
+                dp[i / 4][i % 4 + 1] = kept >> (i + 1) & 1u ? dp[i / 4][i % 4 + 1] * e.keep : 0.0f;
             }
             dp[i / 4][i % 4] = s[i / 4][i % 4] * (dp[i / 4][i % 4] - off.x);
             dp[i / 4][i % 4 + 1] = s[i / 4][i % 4 + 1] * (dp[i / 4][i % 4 + 1] - off.y);

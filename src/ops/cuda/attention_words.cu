@@ -132,7 +132,8 @@ HR_KERNEL __launch_bounds__(THREADS)
     attention_words(const MELEM *mask, hr_u32 *words, hr_u8 *seen, hr_i64 tiles, hr_i64 along,
                     hr_i64 across, hr_i64 rows, hr_i64 queries, hr_i64 keys, MELEM *copy,
                     hr_i64 pitch) {
-    const hr_u32 tile = blockIdx.x * (THREADS / 32) + threadIdx.x / 32, line = tile / (hr_u32)across;
+    const hr_u32 tile = blockIdx.x * (THREADS / 32) + threadIdx.x / 32,
+                 line = tile / (hr_u32)across;
     if (tile >= tiles) {
         return; // the whole warp
     }
@@ -150,8 +151,7 @@ HR_KERNEL __launch_bounds__(THREADS)
         // One tile of queries stands for all of them.
         const bool there = query < queries || (rows == 1 && !CAUSAL);
         count[half] = there ? (hr_i32)keys - key : 0;
-        fetch(x[half],
-              mask + ((hr_i64)(line / (hr_u32)along) * rows * keys + query * step + key),
+        fetch(x[half], mask + ((hr_i64)(line / (hr_u32)along) * rows * keys + query * step + key),
               mask == nullptr ? 0 : count[half]);
         if (COPY && query < rows) {
             put_row(copy + ((hr_i64)(line / (hr_u32)along) * rows + query) * pitch + key, x[half]);
