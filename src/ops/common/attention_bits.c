@@ -138,21 +138,25 @@ static ring ring_of(const hri_attention *a) {
                         : (ring){6, 3, 0};
 }
 
-/* The kernel has the same sums. */
+/* The kernel has the same sums.  Memory begins at a multiple of 1,024 bytes where it has to be used whole. */
 static uint64_t shared_bytes(const hri_attention *a) {
     const uint64_t tile = KEYS * (uint64_t)(deep(a) ? DEPTH_MOST : DEPTH) * 2;
-    const uint64_t numbers = keyed(a)  ? (uint64_t)(deep(a) ? 2 : 1) * KEYS * 128
-                             : adds(a) ? (uint64_t)OWN * KEYS * hr_type_bytes(a->extra.mask_type)
-                                       : 0;
+    const uint64_t numbers =
+        keyed(a)  ? (uint64_t)(deep(a) ? 2 : 1) * KEYS * 128
+        : adds(a) ? (uint64_t)(deep(a) ? 2 : 1) * OWN * KEYS * hr_type_bytes(a->extra.mask_type)
+                  : 0;
     const ring r = ring_of(a);
-    return 1024 + (uint64_t)r.tiles * 2 * tile + BARS * 16 + (r.ones ? 1024 : 0) + numbers + 8 +
-           (uint64_t)hri_gpu_up(a->keys, KEYS) * 4;
+    const uint64_t bytes = (uint64_t)r.tiles * 2 * tile + BARS * 16 + numbers + 8 +
+                           (uint64_t)hri_gpu_up(a->keys, KEYS) * 4;
+    if (adds(a) && !keyed(a) && !deep(a)) { /* queries stay, and sums are in the room of numbers */
+        return (bytes + 2 * tile + 1023) / 1024 * 1024;
+    }
+    return 1024 + bytes + (r.ones ? 1024 : 0);
 }
 
-/* Over 64 deep, without dropout, and not where a library that takes lengths has bytes of keys. */
+/* Over 64 deep, not where a library that takes lengths has bytes of keys. */
 static int fits_deep(const hri_attention *a, hri_gpu *gpu) {
-    return a->depth <= DEPTH_MOST && has_mask(a) && !(a->extra.drop > 0.0f) &&
-           hri_attention_keys_workspace(a, gpu, 0) == 0;
+    return a->depth <= DEPTH_MOST && hri_attention_keys_workspace(a, gpu, 0) == 0;
 }
 
 static int fits(const hri_attention *a, hri_gpu *gpu) {

@@ -21,7 +21,7 @@ HR_INLINE hr_u32 attend(const ELEM *k, const ELEM *v, ELEM *o, float *lse, const
                         const hr_u32 *bits, const bits_shape &e, const MELEM *mask,
                         const hr_control *control, char *ring, char *numbers_of_keys, char *ones,
                         hr_u64 *full, const hr_u32 *order) {
-    char *const qs = ring + (RING - 1) * (2 * SIDE), *const room = ring + RING * (2 * SIDE);
+    char *const qs = ring + Q_TILE * (2 * SIDE), *const room = qs + 2 * SIDE;
     hr_u64 *const empty = full + BARS;
     const int lane = threadIdx.x & 31, own = threadIdx.x / 32;
     place at;
@@ -105,7 +105,7 @@ HR_INLINE hr_u32 attend(const ELEM *k, const ELEM *v, ELEM *o, float *lse, const
     __syncthreads();
     hr_u32 own_q[4][4];
 #pragma unroll
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 4 && !ADDING; i++) {
         hr_ldmatrix(own_q[i], qs + spot(threadIdx.x / 32 * 16 + lane % 16, 2 * i + lane / 16));
     }
     if (SUMMED) {
@@ -127,7 +127,12 @@ HR_INLINE hr_u32 attend(const ELEM *k, const ELEM *v, ELEM *o, float *lse, const
         products_begin();
 #pragma unroll
         for (int i = 0; i < 4; i++) {
-            product<0>(s, own_q[i], ring + slot * (2 * SIDE), i * 32, i > 0);
+            if (ADDING) {
+                product(s, qs + threadIdx.x / 128 * (64 * 128), i * 32, ring + slot * (2 * SIDE),
+                        i * 32, i > 0);
+            } else {
+                product<0>(s, own_q[i], ring + slot * (2 * SIDE), i * 32, i > 0);
+            }
         }
         if (KEYED) {
             product<0>(s, all_ones, numbers_of_keys, j % NUMBER_TILES * 32, 1);
@@ -248,11 +253,16 @@ HR_KERNEL __launch_bounds__(THREADS, BLOCKS)
     attention_forward_bits(const ELEM *q, const ELEM *k, const ELEM *v, ELEM *o, float *lse,
                            shape a, const hr_u32 *bits, const hr_u8 *seen, bits_shape e,
                            const MELEM *mask, const hr_control *control) {
+#ifdef HRI_EMULATED
     HR_SHARED(shared);
-    char *const ring = aligned(shared), *const qs = ring + (RING - 1) * (2 * SIDE);
-    char *const numbers_of_keys = ring + RING * 2 * SIDE + ROOM;
-    char *const ones = numbers_of_keys + NUMBER_BYTES; // for sums, 1,024 bytes
-    hr_u64 *const full = (hr_u64 *)(ones + (ONES ? 1024 : 0));
+#else
+    extern __shared__ __align__(1024) unsigned char shared[];
+#endif
+    char *const ring = aligned(shared), *const qs = ring + Q_TILE * (2 * SIDE);
+    char *const behind = qs + 2 * SIDE + ROOM, *const numbers_of_keys = behind;
+    // For sums, 1,024 bytes, in the room of numbers where there is one.
+    char *const ones = ADD ? qs + 2 * SIDE : behind + NUMBER_BYTES;
+    hr_u64 *const full = (hr_u64 *)(behind + NUMBER_BYTES + (ONES && !ADD ? 1024 : 0));
     // Of tiles that are seen.
     hr_u32 *const order = (hr_u32 *)(full + 2 * BARS) + 1;
     const int all = (int)((a.keys + TILE - 1) / TILE);

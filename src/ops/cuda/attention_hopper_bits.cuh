@@ -41,8 +41,9 @@ enum {
     HOP = THREADS / ACROSS < TILE ? THREADS / ACROSS : TILE, // rows of a turn
     PIECES = (int)sizeof(MELEM), // of 16 bytes that a thread has of a row of the mask
     EACH = 16 / (int)sizeof(MELEM),
-    ROOM = ADD ? 2 * PIECES * 16 * THREADS : 0, // for numbers to add
-    // Where nothing is added that room has tiles too.
+    ROOM = ADD ? DP / 64 * 2 * PIECES * 16 * THREADS : 0, // for numbers to add
+    Q_TILE = ADD ? RING : RING - 1, // where queries come in, and stay where numbers are added
+    // Where nothing is added the ring has their place too.
     PLAIN_RING = ADD ? 5 : RING,
     PLAIN_LEAD = ADD ? 3 : LEAD,
     BARS = RING > (int)PLAIN_RING ? RING : (int)PLAIN_RING,

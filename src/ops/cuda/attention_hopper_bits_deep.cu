@@ -1,14 +1,14 @@
 // Attention with a mask by the products of warpgroups (Hopper), for 2-byte types, forward, 65 to 128 deep: what
 // attention_hopper_bits.cu does, where a multiprocessor has registers for one block alone.  Scores of the next step are made, and values
-// of the one before added, while the probabilities of a step are made.  Nothing is dropped.
+// of the one before added, while the probabilities of a step are made.
 // attention_hopper.cuh and attention_hopper_bits.cuh stand before it.
 
 // As in attention_hopper_bits.cu.
 template <bool ADDING>
 HR_INLINE hr_u32 attend(const ELEM *k, const ELEM *v, ELEM *o, float *lse, const shape &a,
-                        const hr_u32 *bits, const bits_shape &e, const MELEM *mask, char *ring,
-                        char *room, char *numbers_of_keys, hr_u64 *full, const hr_u32 *order,
-                        const place &at) {
+                        const hr_u32 *bits, const bits_shape &e, const MELEM *mask,
+                        const hr_control *control, char *ring, char *room, char *numbers_of_keys,
+                        hr_u64 *full, const hr_u32 *order, const place &at) {
     enum { NUMBERED = ADDING || (NUMBERS && KEYED) };
     char *const qs = ring + (RING - 1) * (2 * SIDE);
     hr_u64 *const empty = full + RING;
@@ -63,11 +63,14 @@ HR_INLINE hr_u32 attend(const ELEM *k, const ELEM *v, ELEM *o, float *lse, const
                : first < last    ? (int)((last - first) * e.mask_row)
                                  : 0;
     }
-    // They arrive with the tile that was asked for before.
+    // Of this thread's draws, in the first tile.
+    const hr_u32 block =
+        (hr_u32)(h * a.queries + q0 + own * 16 + lane / 4) * ((hr_u32)a.keys / 4) + lane % 4 * 4;
+    // They arrive before the tile that is asked for next.
     const auto copy_ahead = [&](int j) {
         if (adds(j)) {
-            copy_numbers(room + threadIdx.x * 16, numbers, down, (int)(order[j] & 0xffffu) * TILE,
-                         (int)a.keys);
+            copy_numbers(room + j % 2 * ROOM / 2 + threadIdx.x * 16, numbers, down,
+                         (int)(order[j] & 0xffffu) * TILE, (int)a.keys);
         }
         if (ADDING) {
             hr_async_commit();
@@ -87,7 +90,8 @@ HR_INLINE hr_u32 attend(const ELEM *k, const ELEM *v, ELEM *o, float *lse, const
         copy(j, j);
         hr_async_commit();
     }
-    hr_async_wait<LEAD - 1>(); // queries and the first tile
+    copy_ahead(1);
+    hr_async_wait<LEAD - 1 + ADDING>(); // queries and the first tile
     shown();
     bar_arrive(full);
     __syncthreads();
@@ -126,7 +130,7 @@ HR_INLINE hr_u32 attend(const ELEM *k, const ELEM *v, ELEM *o, float *lse, const
     // What this thread copied in the step before has arrived; products of all are under way meanwhile.  Returns the bits of step j: the
     // next are asked for behind the fence, which would wait for them.
     const auto further = [&](int j) -> hr_u32 {
-        hr_async_wait<0>();
+        hr_async_wait<ADDING>(); // but for the last numbers
         shown();
         bar_arrive(full + (ahead == 0 ? RING - 1 : ahead - 1));
         const hr_u32 now = word;
@@ -144,9 +148,9 @@ HR_INLINE hr_u32 attend(const ELEM *k, const ELEM *v, ELEM *o, float *lse, const
     // branch that needs the probabilities.
     const auto weigh = [&](int j, float(&x)[8][4], hr_u32(&y)[4][4], hr_u32 now, auto over) {
         if (adds(j)) {
-            add_numbers(x, room + threadIdx.x * 16, down, e.over);
+            add_numbers(x, room + j % 2 * ROOM / 2 + threadIdx.x * 16, down, e.over);
         }
-        copy_ahead(j + 1);
+        copy_ahead(j + 2);
         if (!KEYED && __any_sync(0xffffffffu, now != ~0u)) {
             hide(x, now);
         }
@@ -162,6 +166,10 @@ HR_INLINE hr_u32 attend(const ELEM *k, const ELEM *v, ELEM *o, float *lse, const
         }
         r.sum[0] += part[0];
         r.sum[1] += part[1];
+        if (DROP) {
+            drop(y, control, e.node, (hr_u32)b, block + (order[j] & 0xffffu) * (TILE / 4),
+                 (hr_u32)a.keys * 2, e.limit);
+        }
     };
     const auto step = [&](int j, float(&is)[8][4], float(&next)[8][4], hr_u32(&y)[4][4],
                           bool first) {
@@ -187,7 +195,7 @@ HR_INLINE hr_u32 attend(const ELEM *k, const ELEM *v, ELEM *o, float *lse, const
         values(y, slot);
     };
     scores(s);
-    hr_async_wait<1>();
+    hr_async_wait<1 + ADDING>();
     shown();
     bar_arrive(full + 1);
     products_wait<0>();
@@ -219,7 +227,7 @@ HR_INLINE hr_u32 attend(const ELEM *k, const ELEM *v, ELEM *o, float *lse, const
         l += __shfl_xor_sync(0xffffffffu, l, 1);
         l += __shfl_xor_sync(0xffffffffu, l, 2);
         blind[half] = l == 0.0f;
-        by[half] = blind[half] ? 0.0f : 1.0f / l;
+        by[half] = blind[half] ? 0.0f : (DROP ? e.keep : 1.0f) / l;
         const hr_i64 query = q0 + own * 16 + lane / 4 + half * 8;
         if (lane % 4 == 0 && query < a.queries) {
             lse[at.head * a.queries + query] =
@@ -255,9 +263,9 @@ HR_KERNEL __launch_bounds__(THREADS, BLOCKS)
     }
     __syncthreads();
     const hr_u32 blind = ADD && (order[-1] & SOME_ADD)
-                             ? attend<ADD>(k, v, o, lse, a, bits, e, mask, ring, room,
+                             ? attend<ADD>(k, v, o, lse, a, bits, e, mask, control, ring, room,
                                            numbers_of_keys, full, order, at)
-                             : attend<false>(k, v, o, lse, a, bits, e, mask, ring, room,
+                             : attend<false>(k, v, o, lse, a, bits, e, mask, control, ring, room,
                                              numbers_of_keys, full, order, at);
     if (NUMBERS) {
         weigh_blind(blind, o, lse, mask, v, a, seen, e, control);
