@@ -95,7 +95,7 @@ hr_status hri_attention_masked_grad_cuda(const hri_attention *a, const hri_gpu_c
                                          const hr_addr in[3], hr_addr o, hr_addr lse, hr_addr dout,
                                          const hr_addr out[3], hr_addr mask);
 
-/* A mask as words of bits, in tiles of 16 queries by 64 keys, or TURNED of 16 keys by 64 queries (attention_bits.c). */
+/* A mask of bytes as words of bits, in tiles of 16 queries by 64 keys, or TURNED of 16 keys by 64 queries (attention_bits.c). */
 typedef struct hri_attention_words {
     hr_addr words, seen;
     int64_t batch, head, row, column; /* tiles from one to the next; 0: the same for all */
@@ -151,10 +151,11 @@ enum {
 };
 int hri_attention_mask_kind(const hri_attention *a, hr_addr mask);
 
-/* What a mask of numbers does to each tile, written at `at` (attention_flags.cu). */
+/* What a mask of numbers does to each tile, written at `at` (attention_flags.cu); copy 0: none, else the mask is written there with rows
+ * of `pitch` elements. */
 uint64_t hri_attention_flags_bytes(const hri_attention *a);
 hr_status hri_attention_flags_make(const hri_attention *a, const hri_gpu_call *c, hr_addr mask,
-                                   hr_addr at);
+                                   hr_addr at, hr_addr copy, int64_t pitch);
 
 /* Of those, forward by bits (attention_bits.c).  0: that is not how it is done. */
 uint64_t hri_attention_bits_workspace(const hri_attention *a, hri_gpu *gpu);

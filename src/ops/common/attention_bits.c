@@ -143,7 +143,7 @@ static uint64_t shared_bytes(const hri_attention *a) {
     const uint64_t tile = KEYS * (uint64_t)(deep(a) ? DEPTH_MOST : DEPTH) * 2;
     const uint64_t numbers =
         keyed(a)  ? (uint64_t)(deep(a) ? 2 : 1) * KEYS * 128
-        : adds(a) ? (uint64_t)(deep(a) ? 2 : 1) * OWN * KEYS * hr_type_bytes(a->extra.mask_type)
+        : adds(a) ? (uint64_t)OWN * KEYS * (deep(a) ? 4 : hr_type_bytes(a->extra.mask_type))
                   : 0;
     const ring r = ring_of(a);
     const uint64_t bytes = (uint64_t)r.tiles * 2 * tile + BARS * 16 + numbers + 8 +

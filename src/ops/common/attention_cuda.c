@@ -359,21 +359,22 @@ static hr_addr begin_of(const hri_attention *a, const hri_attention_view *v, hr_
 }
 
 hr_status hri_attention_flags_make(const hri_attention *a, const hri_gpu_call *c, hr_addr mask,
-                                   hr_addr at) {
+                                   hr_addr at, hr_addr copy, int64_t pitch) {
     int64_t count = (int64_t)hri_attention_flags_bytes(a), rows = a->extra.mask_rows,
             keys = a->keys;
-    char defines[32];
-    snprintf(defines, sizeof defines, "-DMELEM=%s", hri_gpu_type(a->extra.mask_type));
+    char defines[48];
+    snprintf(defines, sizeof defines, "-DMELEM=%s -DCOPY=%d", hri_gpu_type(a->extra.mask_type),
+             copy != 0);
     const hri_gpu_grid grid = {.x = (uint32_t)hri_gpu_up(count, THREADS / 32), .threads = THREADS};
     return hri_gpu_launch(c->gpu, &hri_cu_attention_flags, defines, "attention_flags", &grid,
-                          HRI_GPU_ARGS(&mask, &at, &count, &rows, &keys));
+                          HRI_GPU_ARGS(&mask, &at, &count, &rows, &keys, &copy, &pitch));
 }
 
 /* Where the flags of the mask are, made; 0: there is no mask. */
 static hr_status look_at_mask(const hri_attention *a, const hri_gpu_call *c, int back, hr_addr mask,
                               hr_addr *out) {
     *out = mask ? c->workspace + delta_bytes(a, back) : 0;
-    return mask ? hri_attention_flags_make(a, c, mask, *out) : HR_OK;
+    return mask ? hri_attention_flags_make(a, c, mask, *out, 0, 0) : HR_OK;
 }
 
 /* Of a mask of bytes: words for the gradients of queries (0) and of keys (1). */
@@ -439,7 +440,7 @@ static hr_status backward(const hri_attention *a, const hri_gpu_call *c,
     cut k;
     hr_addr control = c->control, flags = 0;
     hr_addr q = at->q, key = at->k, v = at->v, o = at->o, lse = at->stats, dout = at->dout;
-    hr_addr dq = at->dq, dk = at->dk, dv = at->dv, delta = c->workspace, scores = 0, bits = 0;
+    hr_addr dq = at->dq, dk = at->dk, dv = at->dv, delta = c->workspace, scores = 0;
     const int64_t heads = a->batch * a->heads;
     int64_t rows = heads * a->queries, first = 0;
     hr_status status = cut_init(&k, a, c->gpu, 1, mask);
@@ -471,11 +472,10 @@ static hr_status backward(const hri_attention *a, const hri_gpu_call *c,
                                              &l[0].mask, &l[0].flags, &control, &l[0].extra));
     }
     if (status == HR_OK && a->keys > 0) {
-        status =
-            hri_gpu_launch(c->gpu, k.source, k.defines, "attention_grad_keys", &keys,
-                           HRI_GPU_ARGS(&q, &key, &v, &dout, &lse, &delta, &dk, &dv, &k.shape,
-                                        &l[1].mask, &l[1].flags, &control, &l[1].extra, &scores,
-                                        &first, &bits)); /* the last three on a Hopper alone */
+        status = hri_gpu_launch(c->gpu, k.source, k.defines, "attention_grad_keys", &keys,
+                                HRI_GPU_ARGS(&q, &key, &v, &dout, &lse, &delta, &dk, &dv, &k.shape,
+                                             &l[1].mask, &l[1].flags, &control, &l[1].extra,
+                                             &scores, &first)); /* the last two on a Hopper alone */
     }
     return status;
 }

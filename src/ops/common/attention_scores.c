@@ -5,9 +5,7 @@
  * scores again, and the bits are the same every time.  Heads go in turns, so that a turn's scores take about TURN_BYTES and never more than MOST_BYTES.  The
  * work space is
  *
- *   delta (B, H, T) f32   words (attention_bits.c) or flags of the mask   the mask with whole rows   scores of a turn
- *
- * Rows of numbers have words beside them, and are read only where they add something. */
+ *   delta (B, H, T) f32   words (attention_bits.c) or flags of the mask   the mask with whole rows   scores of a turn */
 #include "ops/common/attention.h"
 
 #include "ops/common/gpu.h"
@@ -61,14 +59,10 @@ static void cut_rows(cut *c, const hri_attention *a) {
     const int64_t width = (int64_t)hr_type_bytes(x->mask_type), each = PIECE / width;
     if (c->kind == HRI_ATTENTION_ANY_ROWS && a->keys % each != 0) {
         c->kind = HRI_ATTENTION_WHOLE_ROWS;
-        c->pitch = hri_gpu_up(a->keys, TILE) * TILE;
+        c->pitch = hri_gpu_up(a->keys, each) * each;
         c->copy_bytes = hri_gpu_whole(
             (uint64_t)(x->mask_samples * x->mask_heads * x->mask_rows * c->pitch * width));
     }
-}
-
-static int has_words(const cut *c) {
-    return c->kind == HRI_ATTENTION_BITS || c->kind == HRI_ATTENTION_WHOLE_ROWS;
 }
 
 static int cut_init(cut *c, const hri_attention *a, hri_gpu *gpu, hr_addr mask) {
@@ -92,10 +86,11 @@ static int cut_init(cut *c, const hri_attention *a, hri_gpu *gpu, hr_addr mask) 
     cut_turns(c, a);
     cut_shared(c, a);
     c->delta_bytes = hri_gpu_whole((uint64_t)(a->batch * a->heads * a->queries) * sizeof(float));
-    c->look_bytes = c->kind == HRI_ATTENTION_NO_MASK
-                        ? 0
-                        : hri_gpu_whole(has_words(c) ? hri_attention_words_bytes(a, 0, 1)
-                                                     : hri_attention_flags_bytes(a));
+    c->look_bytes =
+        c->kind == HRI_ATTENTION_NO_MASK
+            ? 0
+            : hri_gpu_whole(c->kind == HRI_ATTENTION_BITS ? hri_attention_words_bytes(a, 0, 1)
+                                                          : hri_attention_flags_bytes(a));
     return c->scores_bytes <= MOST_BYTES && c->keys_shared <= shared && c->sum_shared <= shared;
 }
 
@@ -108,27 +103,30 @@ uint64_t hri_attention_scores_workspace(const hri_attention *a, hri_gpu *gpu) {
 
 static hr_status look_at(const hri_attention *a, const hri_gpu_call *c, const cut *k, hr_addr mask,
                          hri_attention_look *out) {
-    const hr_addr at = c->workspace + k->delta_bytes, copy = k->pitch > 0 ? at + k->look_bytes : 0;
-    const int64_t rows = a->extra.mask_rows * k->pitch;
+    const hr_addr at = c->workspace + k->delta_bytes;
     hri_attention_words w;
     *out = (hri_attention_look){mask, at, hri_attention_masks_of(a, mask)};
-    if (!has_words(k)) {
-        return k->kind == HRI_ATTENTION_NO_MASK ? HR_OK : hri_attention_flags_make(a, c, mask, at);
+    if (k->kind == HRI_ATTENTION_NO_MASK) {
+        return HR_OK;
     }
-    const hr_status status = hri_attention_words_make(a, c, mask, at, 0, 1, copy, k->pitch, &w);
+    if (k->kind != HRI_ATTENTION_BITS) {
+        const int64_t rows = a->extra.mask_rows * k->pitch;
+        const hr_addr copy = k->pitch > 0 ? at + k->look_bytes : 0;
+        if (copy) {
+            out->mask = copy;
+            out->extra.mask_row = k->pitch;
+            out->extra.mask_head = a->extra.mask_head ? rows : 0;
+            out->extra.mask_batch = a->extra.mask_batch ? a->extra.mask_heads * rows : 0;
+        }
+        return hri_attention_flags_make(a, c, mask, at, copy, k->pitch);
+    }
+    const hr_status status = hri_attention_words_make(a, c, mask, at, 0, 1, 0, 0, &w);
+    out->mask = w.words;
     out->flags = w.seen;
     out->extra.flag_batch = w.batch;
     out->extra.flag_head = w.head;
-    if (k->kind == HRI_ATTENTION_BITS) {
-        out->mask = w.words;
-        out->extra.mask_row = w.row;
-        out->extra.flag_row = w.column;
-    } else if (copy) {
-        out->mask = copy;
-        out->extra.mask_row = k->pitch;
-        out->extra.mask_head = a->extra.mask_head ? rows : 0;
-        out->extra.mask_batch = a->extra.mask_batch ? a->extra.mask_heads * rows : 0;
-    }
+    out->extra.mask_row = w.row;
+    out->extra.flag_row = w.column;
     return status;
 }
 
@@ -140,18 +138,17 @@ static hr_status turn(const hri_attention *a, const hri_gpu_call *c, const cut *
     hr_addr q = at->q, key = at->k, v = at->v, dout = at->dout, lse = at->stats;
     hr_addr dq = at->dq, dk = at->dk, dv = at->dv, delta = c->workspace, control = c->control;
     hr_addr scores = c->workspace + k->delta_bytes + k->look_bytes + k->copy_bytes;
-    hr_addr bits = c->workspace + k->delta_bytes;
     int64_t of_queries = first * a->group;
-    char defines[192];
+    char defines[176];
     snprintf(defines, sizeof defines,
              "-DELEM=%s -DMELEM=%s -DDP=%d -DCAUSAL=%d -DBACKWARD=1 -DWGS=%d -DBLOCKS=%d -DMASK=%d "
-             "-DSCORES=1 -DEARLY=%d -DDROP=%d -DWORDS=%d",
+             "-DSCORES=1 -DEARLY=%d -DDROP=%d",
              hri_gpu_type(a->type),
              hri_gpu_type(k->kind == HRI_ATTENTION_BITS || k->kind == HRI_ATTENTION_NO_MASK
                               ? a->type
                               : a->extra.mask_type),
              k->depth, a->causal != 0, k->groups, k->blocks, k->kind, k->early,
-             a->extra.drop > 0.0f, k->kind == HRI_ATTENTION_WHOLE_ROWS);
+             a->extra.drop > 0.0f);
     const hri_gpu_grid keys = {.x = (uint32_t)(count * hri_gpu_up(a->keys, k->own)),
                                .threads = (uint32_t)(2 * k->own),
                                .shared_bytes = (uint32_t)k->keys_shared};
@@ -162,7 +159,7 @@ static hr_status turn(const hri_attention *a, const hri_gpu_call *c, const cut *
     const hr_status status =
         hri_gpu_launch(c->gpu, &hri_cu_attention_hopper_grad, defines, "attention_grad_keys", &keys,
                        HRI_GPU_ARGS(&q, &key, &v, &dout, &lse, &delta, &dk, &dv, &shape, &l.mask,
-                                    &l.flags, &control, &l.extra, &scores, &first, &bits));
+                                    &l.flags, &control, &l.extra, &scores, &first));
     return status == HR_OK ? hri_gpu_launch(c->gpu, &hri_cu_attention_hopper_grad, defines,
                                             "attention_grad_sum", &queries,
                                             HRI_GPU_ARGS(&key, &scores, &dq, &shape, &l.mask,

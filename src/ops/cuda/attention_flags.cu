@@ -1,14 +1,19 @@
 // What a mask does to each tile of 32 queries by 32 keys, so that attention skips tiles it hides, reads no mask where it adds nothing,
 // and looks for what cannot be added only where there is any: minus infinity, numbers so large that they hide, what is no number.
-// MELEM is the type of the mask.  A warp has a tile; a mask that is the same for all queries has one row.
+// MELEM is the type of the mask.  A warp has a tile; a mask that is the same for all queries has one row.  COPY: the mask is written again
+// with `pitch` elements a row, those behind the last key 0.
 #ifndef MELEM
 #define MELEM float
+#endif
+#ifndef COPY
+#define COPY 0
 #endif
 
 enum { THREADS = 128, TILE = 32, SEEN = 1, ADDS = 2, HIDES = 4 };
 
 HR_KERNEL __launch_bounds__(THREADS)
-    attention_flags(const MELEM *mask, hr_u8 *flags, hr_i64 count, hr_i64 rows, hr_i64 keys) {
+    attention_flags(const MELEM *mask, hr_u8 *flags, hr_i64 count, hr_i64 rows, hr_i64 keys,
+                    MELEM *copy, hr_i64 pitch) {
     const hr_i64 tile = (hr_i64)blockIdx.x * (THREADS / 32) + threadIdx.x / 32;
     if (tile >= count) {
         return; // the whole warp
@@ -17,6 +22,10 @@ HR_KERNEL __launch_bounds__(THREADS)
     const hr_i64 k = tile % across * TILE + threadIdx.x % 32, first = tile / across % along * TILE;
     const MELEM *at = mask + (tile / across / along * rows + first) * keys + k;
     float seen = 0.0f, adds = 0.0f, hides = 0.0f;
+    copy += (tile / across / along * rows + first) * pitch + k;
+    for (int i = 0; COPY && i < TILE && k < pitch && first + i < rows; i++) {
+        copy[i * pitch] = k < keys ? at[i * keys] : MELEM();
+    }
     for (int i = 0; i < TILE && k < keys && first + i < rows; i++) {
         const float x = hr_load(at[i * keys]);
         seen = x == hr_bits_float(0xff800000u) ? seen : 1.0f;

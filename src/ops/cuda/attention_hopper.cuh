@@ -8,8 +8,7 @@
 // has keys as rows.  What a mask does to each step is read once from the flags (attention_flags.cu) to shared memory.
 //
 // Defines: ELEM; MELEM; DP, the depth, 64 or 128; CAUSAL; BACKWARD; WGS, warpgroups of a block; BLOCKS of a multiprocessor; MASK: 0 none,
-// 1 one row for all queries, 2 rows of whole 16 bytes, 3 any rows, 4 words of bits (attention_words.cu).  WORDS: there are words, of 16 keys by
-// 64 queries, beside rows of numbers, which are read only where they add something.
+// 1 one row for all queries, 2 rows of whole 16 bytes, 3 any rows, 4 words of bits (attention_words.cu).
 #ifndef ELEM
 #define ELEM     hr_bf16
 #define MELEM    hr_bf16
@@ -20,11 +19,6 @@
 #define MASK     2
 #define BLOCKS   1
 #endif
-
-#ifndef WORDS
-#define WORDS 0
-#endif
-#define BITS (MASK == 4 || WORDS)
 
 enum {
     THREADS = 128 * WGS,
@@ -299,36 +293,33 @@ HR_INLINE void put_rows(ELEM *to, hr_i64 stride, hr_i64 first, hr_i64 end, hr_i3
 struct head_mask {
     const MELEM *at;
     const hr_u8 *flags;
-    const hr_u32 *bits; // words
+    const hr_u32
+        *bits; // those of this warp's first rows, where MASK is 4; row and flag_row are tiles then
     hr_i64 row, flag_row, queries, keys;
-    hr_i64 tile_row, tile_column; // of words: tiles from one to the next
-    float over;                   // 1 / scale: scores are scaled later
+    float over; // 1 / scale: scores are scaled later
 
     HR_INLINE void init(const MELEM *mask, const hr_u8 *all, const extra &e, const shape &a,
-                        hr_i64 b, hr_i64 h, const hr_u32 *words = nullptr) {
+                        hr_i64 b, hr_i64 h) {
         at = mask + b * e.mask_batch + h * e.mask_head;
         flags = all + b * e.flag_batch + h * e.flag_head;
-        bits = (WORDS ? words : (const hr_u32 *)mask) + (b * e.flag_batch + h * e.flag_head) * 32;
-        tile_row = WORDS ? (a.queries + TILE - 1) / TILE : e.mask_row;
-        tile_column = WORDS ? 1 : e.flag_row;
+        bits = (const hr_u32 *)mask + (b * e.flag_batch + h * e.flag_head) * 32;
         row = e.mask_row;
         flag_row = e.flag_row;
         queries = a.queries;
         keys = a.keys;
         over = 1.0f / a.scale;
     }
-    // What 16 rows by 64 columns of bits are to 64 rows, and the word of this thread.  What is hidden by finite numbers may be all that a
-    // query has, and is weighed by those.
+    // What 16 rows by 64 columns of bits are to 64 rows, and the word of this thread.
     HR_INLINE hr_u32 of_bits(hr_i64 r0, hr_i64 c0, hr_i64 rows) const {
         hr_u32 all = 0;
         for (hr_i64 i = r0 / 16; i < r0 / 16 + 4 && i * 16 < rows; i++) {
-            all |= flags[i * tile_row + c0 / 64 * tile_column];
+            all |= flags[i * row + c0 / 64 * flag_row];
         }
-        return WORDS && (all & FINITE) ? all | SEEN | ADDS : all;
+        return all;
     }
     HR_INLINE hr_u32 word(hr_i64 r0, hr_i64 c0, hr_i64 rows) const {
         const hr_i64 own = r0 / 16 + threadIdx.x / 32, last = (rows - 1) / 16;
-        return bits[((own < last ? own : last) * tile_row + c0 / 64 * tile_column) * 32 +
+        return bits[((own < last ? own : last) * row + c0 / 64 * flag_row) * 32 +
                     (threadIdx.x & 31)];
     }
     // SEEN, ADDS and HIDES of 64 queries and 64 keys.

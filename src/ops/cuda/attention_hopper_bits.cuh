@@ -41,7 +41,8 @@ enum {
     HOP = THREADS / ACROSS < TILE ? THREADS / ACROSS : TILE, // rows of a turn
     PIECES = (int)sizeof(MELEM), // of 16 bytes that a thread has of a row of the mask
     EACH = 16 / (int)sizeof(MELEM),
-    ROOM = ADD ? DP / 64 * 2 * PIECES * 16 * THREADS : 0, // for numbers to add
+    ROOMS = DP == 128 && PIECES == 2 ? 2 : 1, // for numbers to add, of a step each
+    ROOM = ADD ? ROOMS * 2 * PIECES * 16 * THREADS : 0,
     Q_TILE = ADD ? RING : RING - 1, // where queries come in, and stay where numbers are added
     // Where nothing is added the ring has their place too.
     PLAIN_RING = ADD ? 5 : RING,

@@ -9,7 +9,7 @@ HR_INLINE hr_u32 attend(const ELEM *k, const ELEM *v, ELEM *o, float *lse, const
                         const hr_u32 *bits, const bits_shape &e, const MELEM *mask,
                         const hr_control *control, char *ring, char *room, char *numbers_of_keys,
                         hr_u64 *full, const hr_u32 *order, const place &at) {
-    enum { NUMBERED = ADDING || (NUMBERS && KEYED) };
+    enum { NUMBERED = ADDING || (NUMBERS && KEYED), LATE = ADDING && ROOMS == 2 };
     char *const qs = ring + (RING - 1) * (2 * SIDE);
     hr_u64 *const empty = full + RING;
     const hr_i64 q0 = at.q0, b = at.b, h = at.h;
@@ -69,7 +69,7 @@ HR_INLINE hr_u32 attend(const ELEM *k, const ELEM *v, ELEM *o, float *lse, const
     // They arrive before the tile that is asked for next.
     const auto copy_ahead = [&](int j) {
         if (adds(j)) {
-            copy_numbers(room + j % 2 * ROOM / 2 + threadIdx.x * 16, numbers, down,
+            copy_numbers(room + j % ROOMS * (ROOM / ROOMS) + threadIdx.x * 16, numbers, down,
                          (int)(order[j] & 0xffffu) * TILE, (int)a.keys);
         }
         if (ADDING) {
@@ -90,8 +90,10 @@ HR_INLINE hr_u32 attend(const ELEM *k, const ELEM *v, ELEM *o, float *lse, const
         copy(j, j);
         hr_async_commit();
     }
-    copy_ahead(1);
-    hr_async_wait<LEAD - 1 + ADDING>(); // queries and the first tile
+    if (LATE) {
+        copy_ahead(1);
+    }
+    hr_async_wait<LEAD - 1 + LATE>(); // queries and the first tile
     shown();
     bar_arrive(full);
     __syncthreads();
@@ -130,7 +132,7 @@ HR_INLINE hr_u32 attend(const ELEM *k, const ELEM *v, ELEM *o, float *lse, const
     // What this thread copied in the step before has arrived; products of all are under way meanwhile.  Returns the bits of step j: the
     // next are asked for behind the fence, which would wait for them.
     const auto further = [&](int j) -> hr_u32 {
-        hr_async_wait<ADDING>(); // but for the last numbers
+        hr_async_wait<LATE>(); // but for the last numbers
         shown();
         bar_arrive(full + (ahead == 0 ? RING - 1 : ahead - 1));
         const hr_u32 now = word;
@@ -148,9 +150,9 @@ HR_INLINE hr_u32 attend(const ELEM *k, const ELEM *v, ELEM *o, float *lse, const
     // branch that needs the probabilities.
     const auto weigh = [&](int j, float(&x)[8][4], hr_u32(&y)[4][4], hr_u32 now, auto over) {
         if (adds(j)) {
-            add_numbers(x, room + j % 2 * ROOM / 2 + threadIdx.x * 16, down, e.over);
+            add_numbers(x, room + j % ROOMS * (ROOM / ROOMS) + threadIdx.x * 16, down, e.over);
         }
-        copy_ahead(j + 2);
+        copy_ahead(j + ROOMS);
         if (!KEYED && __any_sync(0xffffffffu, now != ~0u)) {
             hide(x, now);
         }
@@ -195,7 +197,7 @@ HR_INLINE hr_u32 attend(const ELEM *k, const ELEM *v, ELEM *o, float *lse, const
         values(y, slot);
     };
     scores(s);
-    hr_async_wait<1 + ADDING>();
+    hr_async_wait<1 + LATE>();
     shown();
     bar_arrive(full + 1);
     products_wait<0>();

@@ -191,7 +191,7 @@ HR_KERNEL __launch_bounds__(THREADS, BLOCKS > 2 ? 2 : BLOCKS)
     attention_grad_keys(const ELEM *q, const ELEM *k, const ELEM *v, const ELEM *dout,
                         const float *lse, const float *delta, ELEM *dk, ELEM *dv, shape a,
                         const MELEM *mask, const hr_u8 *flags, const hr_control *control, extra e,
-                        uint4 *scores, hr_i64 from, const hr_u32 *bits) {
+                        uint4 *scores, hr_i64 from) {
     HR_SHARED(shared);
     char *const ks = aligned(shared), *const vs = ks + MINE, *const stages = vs + MINE;
     enum { EACH = EARLY ? 2 * SIDE : STAGE }; // tiles of a mask have two places of their own
@@ -219,11 +219,12 @@ HR_KERNEL __launch_bounds__(THREADS, BLOCKS > 2 ? 2 : BLOCKS)
     if (MASK) {
         for (int n = threadIdx.x; n < steps; n += THREADS) {
             hr_u32 word = 0;
-            m.init(mask, flags, e, a, b, h * a.group + n / each, bits);
+            m.init(mask, flags, e, a, b, h * a.group + n / each);
             for (int w = 0; w < WGS; w++) {
                 const hr_i64 first = (hr_i64)(begin + n % each) * TILE;
-                word |= (BITS ? m.of_bits(k0 + w * 64, first, a.keys) : m.of(first, k0 + w * 64))
-                        << (w * 8);
+                word |=
+                    (MASK == 4 ? m.of_bits(k0 + w * 64, first, a.keys) : m.of(first, k0 + w * 64))
+                    << (w * 8);
             }
             words[n] = word;
         }
@@ -270,10 +271,10 @@ HR_KERNEL __launch_bounds__(THREADS, BLOCKS > 2 ? 2 : BLOCKS)
         products_end();
     };
     const auto word_of = [&](int n) -> hr_u32 {
-        if (!BITS || n >= steps || !(flag_of(words, n) & HIDES)) {
+        if (MASK != 4 || n >= steps || !(flag_of(words, n) & HIDES)) {
             return ~0u;
         }
-        m.init(mask, flags, e, a, b, h * a.group + n / each, bits);
+        m.init(mask, flags, e, a, b, h * a.group + n / each);
         return m.word(k0, (hr_i64)(begin + n % each) * TILE, a.keys);
     };
     const auto kept_of = [&](int n) -> hr_u32 {
@@ -293,10 +294,8 @@ HR_KERNEL __launch_bounds__(THREADS, BLOCKS > 2 ? 2 : BLOCKS)
         if (MASK && MASK != 4) {
             m.init(mask, flags, e, a, b, h * a.group + n / each);
         }
-        if (!WORDS || (flag & ADDS)) {
-            masked<true>(s, flag, m, tile, k0, q0);
-        }
-        if (BITS && (flag & (WORDS ? HIDES | ADDS : HIDES)) == HIDES) {
+        masked<true>(s, flag, m, tile, k0, q0);
+        if (MASK == 4 && (flag & HIDES)) {
             hide(s, word);
         }
         const int behind = (int)(k0 - q0) + row; // the first query that sees it
@@ -459,7 +458,7 @@ HR_KERNEL __launch_bounds__(THREADS, DP == 64 && WGS < 3 ? 3 : 2)
         hr_u32 word = 0;
         for (int w = 0; w < WGS && q0 + w * 64 < a.queries; w++) {
             const hr_i64 key = (hr_i64)j * TILE, query = q0 + w * 64;
-            word |= (BITS ? m.of_bits(key, query, a.keys) : m.of(query, key)) << (w * 8);
+            word |= (MASK == 4 ? m.of_bits(key, query, a.keys) : m.of(query, key)) << (w * 8);
         }
         words[j] = word;
     }

@@ -2,8 +2,7 @@
 // keys, those of queries lane / 4 and lane / 4 + 8 and of keys lane % 4 * 16 up to 15 more (`spread` has their order); 1: shown.
 //
 // MELEM hr_u8: 0 hides.  Numbers are added to scores: HIDDEN and less hides, 0 shows, and all else is added by whoever reads the words.
-// A byte for each tile says whether anything is shown (1), is to be added (2), is not shown or so low that it may hide over the scale (4), is
-// hidden by a finite number (8).
+// A byte for each tile says whether anything is shown (1), is to be added (2), is not shown (4), is hidden by a finite number (8).
 // No mask at all shows everything.  CAUSAL hides later keys than the query.  WHOLE: rows are whole pieces of 16 bytes.  COPY: the mask is
 // written again with `pitch` elements a row, a multiple of 64; those behind the last key are 0.  TURNED: tiles are 16 keys by 64 queries, for the
 // gradient of keys; a thread has queries n * 8 + lane % 4 * 2 and the one behind then, n up to 7.  ELEM is the type of the scores' operands.
@@ -32,7 +31,7 @@ enum { THREADS = 256, SEEN = 1, ADDS = 2, HIDES = 4, FINITE = 8 };
 // Of 16 keys side by side, a bit each.
 struct keys16 {
     hr_u32 shown;
-    bool adds, low, finite;
+    bool adds, finite;
 };
 
 template <int N> HR_INLINE void look(keys16 &m, const hr_pack<hr_u8, N> &x, int first) {
@@ -57,7 +56,6 @@ template <typename T, int N> HR_INLINE void look(keys16 &m, const hr_pack<T, N> 
         const bool hidden = y <= HIDDEN;
         m.shown |= hidden ? 0u : 1u << (first + i);
         m.adds |= !hidden && y != 0.0f;
-        m.low |= !(y > -1e20f);
         m.finite |= hidden && y > hr_bits_float(0xff800000u);
     }
 }
@@ -118,10 +116,9 @@ HR_INLINE void put(const keys16 (&m)[2], hr_u32 *words, hr_u8 *seen) {
     words[lane] = word;
     const bool any = __any_sync(0xffffffffu, word != 0), all = __all_sync(0xffffffffu, word == ~0u),
                adds = __any_sync(0xffffffffu, m[0].adds || m[1].adds),
-               low = __any_sync(0xffffffffu, m[0].low || m[1].low),
                finite = __any_sync(0xffffffffu, m[0].finite || m[1].finite);
     if (lane == 0) {
-        *seen = (hr_u8)((any ? SEEN : 0) | (adds ? ADDS : 0) | (all && !low ? 0 : HIDES) |
+        *seen = (hr_u8)((any ? SEEN : 0) | (adds ? ADDS : 0) | (all ? 0 : HIDES) |
                         (finite ? FINITE : 0));
     }
 }
@@ -162,7 +159,7 @@ HR_KERNEL __launch_bounds__(THREADS)
     }
 #pragma unroll
     for (int half = 0; half < 2; half++) {
-        m[half] = {0, false, false, false};
+        m[half] = {0, false, false};
 #pragma unroll
         for (int k = 0; k < 16 / EACH; k++) {
             look(m[half], x[half].at[k], k * EACH);
