@@ -9,6 +9,8 @@
  *   bench/gpu_ops --trial ...           algorithms of libraries are chosen in a trial, and all candidates shown: group and microseconds
  *   bench/gpu_ops --hide N ...          one byte in N is 0 (9 where nothing is said; 0: none), which hides a key where bytes are a mask
  *   bench/gpu_ops --low X ...           numbers of a mask are 0, or X where a byte would be 0 (-inf, for example)
+ *   bench/gpu_ops --pattern NAME ...    what a mask hides instead of one in N: "padding" (up to a third of the keys of a sample, at their end),
+ *                                       "later" (keys behind the query), "window" (keys more than 128 from it), "blocks" (keys of other 256)
  *   bench/gpu_ops --wait ...            says "ready" when the first call is over, and times when a line comes in: many of them may
  *                                       compile side by side and be timed one after the other (tools/gpu-attention)
  *
@@ -42,7 +44,8 @@ typedef struct bench {
     hri_threads *threads; /* of the check */
     double copy;          /* bytes a second, read and written */
     int check, repeat, wait, trial, hide;
-    const float *low; /* of masks of numbers; NULL: they are like other numbers */
+    const float *low;    /* of masks of numbers; NULL: they are like other numbers */
+    const char *pattern; /* of what a mask hides; NULL: one in `hide` */
 } bench;
 
 static void need(hr_status status, const char *what, const char *why) {
@@ -122,13 +125,26 @@ static void fill(const hr_meta *m, void *data, int hide) {
     }
 }
 
-/* A mask of numbers: 0, or `low` where fill() has a byte of 0. */
-static void fill_mask(const hr_meta *m, void *data, int hide, float low) {
+/* Whether element i of a mask (samples, heads, rows, keys) hides a key. */
+static int hides(const hr_meta *m, const char *pattern, int64_t i, int hide) {
+    const int64_t *dim = m->shape.dim, keys = dim[3], key = i % keys, query = i / keys % dim[2];
+    const int64_t sample = i / keys / dim[2] / dim[1];
+    const uint64_t mixed = ((uint64_t)i + 1) * 0x9E3779B97F4A7C15u >> 40;
+    return !pattern                      ? hide && mixed % (uint64_t)hide == 0
+           : !strcmp(pattern, "padding") ? key >= keys - keys * (sample % 4) / 9
+           : !strcmp(pattern, "later")   ? key > query
+           : !strcmp(pattern, "window")  ? labs((long)(key - query)) > 128
+                                         : key / 256 != query / 256;
+}
+
+/* A mask of numbers: 0, or `low` where a key is hidden; of bytes: 1 or 0. */
+static void fill_mask(const hr_meta *m, void *data, const char *pattern, int hide, float low) {
     const uint16_t half = m->type == HR_TYPE_F16 ? hri_to_f16(low).bits : hri_to_bf16(low).bits;
-    for (uint64_t i = 0; i < (uint64_t)hr_shape_count(&m->shape); i++) {
-        const uint64_t mixed = (i + 1) * 0x9E3779B97F4A7C15u >> 40;
-        const int hidden = hide && mixed % (uint64_t)hide == 0;
-        if (m->type == HR_TYPE_F32) {
+    for (int64_t i = 0; i < hr_shape_count(&m->shape); i++) {
+        const int hidden = hides(m, pattern, i, hide);
+        if (m->type == HR_TYPE_U8) {
+            ((uint8_t *)data)[i] = !hidden;
+        } else if (m->type == HR_TYPE_F32) {
             ((float *)data)[i] = hidden ? low : 0.0f;
         } else {
             ((uint16_t *)data)[i] = hidden ? half : 0;
@@ -177,9 +193,9 @@ static void call_open(bench *b, const hri_sig *s, call *c) {
         c->in[i] = at;
         at += up(hr_meta_bytes(&s->in[i]));
         c->host[i] = room(hr_meta_bytes(&s->in[i]));
-        if (b->low && strstr(s->op->name, "masked") && i + 1 == s->in_count &&
-            hr_type_is_real(s->in[i].type)) {
-            fill_mask(&s->in[i], c->host[i], b->hide, *b->low);
+        const int mask = strstr(s->op->name, "masked") && i + 1 == s->in_count;
+        if (mask && (b->pattern || (b->low && hr_type_is_real(s->in[i].type)))) {
+            fill_mask(&s->in[i], c->host[i], b->pattern, b->hide, b->low ? *b->low : -INFINITY);
         } else {
             fill(&s->in[i], c->host[i], b->hide);
         }
@@ -487,6 +503,8 @@ int main(int argc, char **argv) {
         } else if (!strcmp(argv[at], "--low") && at + 1 < argc) {
             low = strtof(argv[++at], NULL);
             b.low = &low;
+        } else if (!strcmp(argv[at], "--pattern") && at + 1 < argc) {
+            b.pattern = argv[++at];
         } else if (!strcmp(argv[at], "--wait")) {
             b.wait = 1;
         } else if (!strcmp(argv[at], "--trial")) {

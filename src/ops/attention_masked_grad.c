@@ -101,6 +101,37 @@ static const hri_case attention_masked_grad_cases[] = {
      "bf16[2,130,1,40] bf16[2,130,1,40] bf16[2,130,1,40] bf16[2,130,1,40] bf16[2,130,1,40] "
      "f32[2,1,130] bf16[2,1,1,130]",
      "causal", .flags = HRI_CASE_HIDES | HRI_CASE_AS_IS},
+    {"dropout for warpgroups",
+     "bf16[2,130,2,64] bf16[2,130,2,64] bf16[2,200,1,64] bf16[2,200,1,64] bf16[2,130,2,64] "
+     "f32[2,2,130]",
+     "dropout=0.25,node=5", .flags = HRI_CASE_AS_IS},
+    {"dropout, deep, causal",
+     "f16[2,200,1,96] f16[2,200,1,96] f16[2,200,1,96] f16[2,200,1,96] f16[2,200,1,96] f32[2,1,200]",
+     "dropout=0.1,causal", .flags = HRI_CASE_AS_IS},
+    {"dropout and bytes of each sample",
+     "bf16[2,72,2,64] bf16[2,72,2,64] bf16[2,264,2,64] bf16[2,264,2,64] bf16[2,72,2,64] "
+     "f32[2,2,72] u8[2,1,72,264]",
+     "dropout=0.2,node=3", .flags = HRI_CASE_AS_IS, .ids = 3},
+    {"dropout and bytes of keys, deep",
+     "bf16[2,136,2,128] bf16[2,136,2,128] bf16[2,136,1,128] bf16[2,136,1,128] bf16[2,136,2,128] "
+     "f32[2,2,136] u8[2,1,1,136]",
+     "dropout=0.4,causal", .flags = HRI_CASE_AS_IS, .ids = 3},
+    {"dropout and numbers, grouped, causal",
+     "f16[1,136,4,48] f16[1,136,4,48] f16[1,136,2,48] f16[1,136,2,48] f16[1,136,4,48] "
+     "f32[1,4,136] f16[1,4,136,136]",
+     "dropout=0.4,causal", .flags = HRI_CASE_HIDES | HRI_CASE_AS_IS},
+    {"dropout and numbers of f32, deep",
+     "bf16[1,72,2,128] bf16[1,72,2,128] bf16[1,196,2,128] bf16[1,196,2,128] bf16[1,72,2,128] "
+     "f32[1,2,72] f32[1,1,72,196]",
+     "dropout=0.3", .flags = HRI_CASE_HIDES | HRI_CASE_AS_IS},
+    {"zeros and hidden",
+     "bf16[2,200,2,64] bf16[2,200,2,64] bf16[2,264,1,64] bf16[2,264,1,64] bf16[2,200,2,64] "
+     "f32[2,2,200] bf16[2,1,200,264]",
+     .flags = HRI_CASE_HIDES | HRI_CASE_ZEROS | HRI_CASE_AS_IS},
+    {"zeros and hidden, odd rows, deep, causal",
+     "f16[1,195,2,96] f16[1,195,2,96] f16[1,195,2,96] f16[1,195,2,96] f16[1,195,2,96] "
+     "f32[1,2,195] f32[1,2,195,195]",
+     "causal", .flags = HRI_CASE_HIDES | HRI_CASE_ZEROS | HRI_CASE_AS_IS},
     {"mask of another width",
      "f32[2,7,3,5] f32[2,7,3,5] f32[2,9,3,5] f32[2,9,3,5] f32[2,7,3,5] f32[2,3,7] f32[2,3,7,7]",
      .flags = HRI_CASE_BAD},

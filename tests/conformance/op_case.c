@@ -106,7 +106,8 @@ void op_case_fill(op_case *t) {
             const double hidden = t->c->flags & HRI_CASE_HIDES && i + 1 == t->in_count
                                       ? hides(m->shape.dim[2], m->shape.dim[3], k)
                                       : 0;
-            const double x = hidden != 0 ? hidden
+            const int zero = t->c->flags & HRI_CASE_ZEROS && i + 1 == t->in_count;
+            const double x = hidden != 0 || zero ? hidden
                              : hr_type_is_real(m->type)
                                  ? low + (high - low) * (double)(r >> 11) * 0x1p-53
                                  : whole_number(t->c, r);

@@ -197,6 +197,7 @@ static float of_bit(int turned, int r0, int c0, int lane, int bit) {
 static void check_words(int turned, int whole) {
     const int along = turned ? 5 : 2, across = turned ? 1 : 2, rows = turned ? KEYS_OF : ROWS_OF;
     int64_t tiles = along * across, down = along, right = across, queries = ROWS_OF, keys = KEYS_OF;
+    int64_t pitch = (KEYS_OF + 63) / 64 * 64;
     float mask[ROWS_OF * KEYS_OF];
     char defines[96];
     desk d;
@@ -206,17 +207,24 @@ static void check_words(int turned, int whole) {
     desk_open(&d, (hri_gpu_options){.no_cudnn = 1, .no_cublaslt = 1});
     tensor m = placed(&d, mask, ROWS_OF * KEYS_OF);
     tensor words = desk_tensor(&d, HR_TYPE_I32, tiles * 32), seen = desk_tensor(&d, HR_TYPE_U8, 64);
-    hr_addr at[] = {m.block.addr, words.block.addr, seen.block.addr};
+    tensor copy = desk_tensor(&d, HR_TYPE_F32, ROWS_OF * pitch);
+    hr_addr at[] = {m.block.addr, words.block.addr, seen.block.addr, copy.block.addr};
     const hri_gpu_grid grid = {.x = 1, .threads = 256};
-    snprintf(defines, sizeof defines, "-DMELEM=float -DCAUSAL=0 -DWHOLE=%d -DTURNED=%d", whole,
-             turned);
+    snprintf(defines, sizeof defines, "-DMELEM=float -DCAUSAL=0 -DWHOLE=%d -DTURNED=%d -DCOPY=1",
+             whole, turned);
     desk_check(&d,
                hri_gpu_launch(d.gpu, &hri_cu_attention_words, defines, "attention_words", &grid,
                               HRI_GPU_ARGS(&at[0], &at[1], &at[2], &tiles, &down, &right, &queries,
-                                           &queries, &keys)),
+                                           &queries, &keys, &at[3], &pitch)),
                "words");
     desk_sync(&d);
-    double *is = desk_read(&d, &words), *flags = desk_read(&d, &seen);
+    double *is = desk_read(&d, &words), *flags = desk_read(&d, &seen),
+           *again = desk_read(&d, &copy);
+    for (int i = 0; i < ROWS_OF * pitch; i++) {
+        const int64_t key = i % pitch;
+        const float x = key < KEYS_OF ? mask_at(i / (int)pitch, (int)key) : 0.0f;
+        CHECK(again[i] == (double)x || (turned && key >= 16 * along));
+    }
     for (int tile = 0; tile < tiles; tile++) {
         const int r0 = tile / across * 16, c0 = tile % across * 64;
         int should = 0;
@@ -229,8 +237,8 @@ static void check_words(int turned, int whole) {
         }
         CHECK((int)flags[tile] == should || r0 >= rows);
     }
-    free(is), free(flags);
-    desk_free(&d, &m), desk_free(&d, &words), desk_free(&d, &seen);
+    free(is), free(flags), free(again);
+    desk_free(&d, &m), desk_free(&d, &words), desk_free(&d, &seen), desk_free(&d, &copy);
     desk_close(&d);
 }
 

@@ -101,9 +101,11 @@ typedef struct hri_attention_words {
     int64_t batch, head, row, column; /* tiles from one to the next; 0: the same for all */
 } hri_attention_words;
 uint64_t hri_attention_words_bytes(const hri_attention *a, int causal, int turned);
-/* Written at `at`; causal hides later keys too, which is not to be had with TURNED. */
+/* Written at `at`; causal hides later keys too, which is not to be had with TURNED.  copy 0: none, else the mask is written there with rows of
+ * `pitch` elements, a multiple of 64. */
 hr_status hri_attention_words_make(const hri_attention *a, const hri_gpu_call *c, hr_addr mask,
-                                   hr_addr at, int causal, int turned, hri_attention_words *out);
+                                   hr_addr at, int causal, int turned, hr_addr copy, int64_t pitch,
+                                   hri_attention_words *out);
 
 /* hri_attention_grad_cuda takes a mask of bytes as it is. */
 int hri_attention_grad_takes_bytes(const hri_attention *a, hri_gpu *gpu);

@@ -2,8 +2,8 @@
  *
  * The mask becomes one bit a score in the work space, as the threads that compute have their scores, and a byte for each 16 queries by
  * 64 keys that says what it does there (src/ops/cuda/attention_words.cu).  Forward attention_hopper_bits.cu reads a word a step, and the
- * numbers of a mask only where they are neither 0 nor so low that they hide; over 64 deep attention_hopper_bits_deep.cu does it, with bytes
- * alone.  Backward is in attention_scores.c. */
+ * numbers of a mask only where they are neither 0 nor so low that they hide; over 64 deep attention_hopper_bits_deep.cu does it.
+ * Backward is in attention_scores.c. */
 #include <math.h>
 
 #include "ops/common/attention.h"
@@ -21,7 +21,9 @@ enum {
     DEPTH = 64,
     DEPTH_MOST = 128,
     DRAWS = 4,
-    KEY_BYTES = 64 * 16
+    BARS = 6, /* at most, of each kind */
+    PIECE = 16,
+    KEY_BYTES = 64 * PIECE
 };
 
 typedef struct bits_shape {
@@ -43,10 +45,11 @@ static int adds(const hri_attention *a) {
     return has_mask(a) && a->extra.mask_type != HR_TYPE_U8;
 }
 
-/* One row for all queries, whose numbers (and those of what it hides) are added by a product. */
+/* One row for all queries, whose numbers (and those of what it hides) are added by a product.  f16 has not the range for those of f32. */
 static int keyed(const hri_attention *a) {
-    return has_mask(a) && !a->extra.mask_row && !a->causal && a->type == HR_TYPE_BF16 &&
-           a->depth <= DEPTH;
+    const int in_range =
+        a->type == HR_TYPE_BF16 || (a->extra.mask_type != HR_TYPE_F32 && a->scale > 0x1p-15f);
+    return has_mask(a) && !a->extra.mask_row && !a->causal && in_range;
 }
 
 static tiles tiles_of(const hri_attention *a, int causal, int turned) {
@@ -72,36 +75,50 @@ static uint64_t words_bytes(const tiles *t) {
     return (uint64_t)t->all * 32 * sizeof(uint32_t);
 }
 
+/* Numbers whose rows are no whole pieces of 16 bytes are written again for the kernel that adds them, with so many in a row; 0: they are
+ * not. */
+static int64_t pitch_of(const hri_attention *a) {
+    const int whole = a->keys * (int64_t)hr_type_bytes(a->extra.mask_type) % PIECE == 0;
+    return adds(a) && !keyed(a) && !whole ? hri_gpu_up(a->keys, KEYS) * KEYS : 0;
+}
+
+static uint64_t copy_bytes(const hri_attention *a) {
+    const hri_attention_extra *x = &a->extra;
+    return (uint64_t)(x->mask_samples * x->mask_heads * x->mask_rows * pitch_of(a)) *
+           hr_type_bytes(x->mask_type);
+}
+
 uint64_t hri_attention_words_bytes(const hri_attention *a, int causal, int turned) {
     const tiles t = tiles_of(a, causal, turned);
     return words_bytes(&t) + hri_gpu_whole((uint64_t)t.all);
 }
 
 hr_status hri_attention_words_make(const hri_attention *a, const hri_gpu_call *c, hr_addr mask,
-                                   hr_addr at, int causal, int turned, hri_attention_words *out) {
+                                   hr_addr at, int causal, int turned, hr_addr copy, int64_t pitch,
+                                   hri_attention_words *out) {
     const hri_attention_extra *x = &a->extra;
     const int rows_differ = x->mask_row || causal;
     tiles t = tiles_of(a, causal, turned);
     int64_t rows = has_mask(a) ? x->mask_rows : 1, queries = a->queries, keys = a->keys;
     const int64_t each = t.along * t.across;
-    char defines[96];
+    char defines[112];
     *out = (hri_attention_words){.words = at,
                                  .seen = at + words_bytes(&t),
                                  .batch = x->mask_batch ? x->mask_heads * each : 0,
                                  .head = x->mask_head ? each : 0,
                                  .row = turned || rows_differ ? t.across : 0,
                                  .column = !turned || rows_differ};
-    snprintf(defines, sizeof defines, "-DMELEM=%s -DCAUSAL=%d -DWHOLE=%d -DTURNED=%d",
-             hri_gpu_type(adds(a) ? x->mask_type : HR_TYPE_U8), causal, whole_rows(a, mask),
-             turned);
+    snprintf(defines, sizeof defines, "-DMELEM=%s -DCAUSAL=%d -DWHOLE=%d -DTURNED=%d -DCOPY=%d",
+             hri_gpu_type(adds(a) ? x->mask_type : HR_TYPE_U8), causal, whole_rows(a, mask), turned,
+             copy != 0);
     const hri_gpu_grid grid = {.x = (uint32_t)hri_gpu_up(t.all, THREADS / 32), .threads = THREADS};
     return hri_gpu_launch(c->gpu, &hri_cu_attention_words, defines, "attention_words", &grid,
                           HRI_GPU_ARGS(&mask, &out->words, &out->seen, &t.all, &t.along, &t.across,
-                                       &rows, &queries, &keys));
+                                       &rows, &queries, &keys, &copy, &pitch));
 }
 
 /* Tiles of keys and values in shared memory, how many steps ahead they are copied, and whether rows are added up by a product with
- * ones: as measured on an H200.  Two blocks of a multiprocessor have 227 KiB. */
+ * ones where nothing is added: as measured on an H200.  Two blocks of a multiprocessor have 227 KiB. */
 typedef struct ring {
     int tiles, lead, ones;
 } ring;
@@ -112,29 +129,34 @@ static int deep(const hri_attention *a) {
 
 static ring ring_of(const hri_attention *a) {
     const int width = adds(a) ? (int)hr_type_bytes(a->extra.mask_type) : 0;
-    return deep(a)                ? (ring){6, 3, 0}
-           : keyed(a)             ? (ring){5, 3, 0}
-           : width == 4           ? (ring){4, 2, 0}
-           : width == 2           ? (ring){5, 3, 0}
-           : a->extra.drop > 0.0f ? (ring){6, 3, 0} /* sums are those before anything is dropped */
-                                  : (ring){5, 3, 1};
+    const int ones = !(a->extra.drop > 0.0f); /* sums are those before anything is dropped */
+    return deep(a)      ? (ring){width == 4 && !keyed(a) ? 5 : 6, 3, 0}
+           : keyed(a)   ? (ring){5, 3, 0}
+           : width == 4 ? (ring){4, 2, ones}
+           : width == 2 ? (ring){5, 3, ones}
+           : ones       ? (ring){5, 3, 1}
+                        : (ring){6, 3, 0};
 }
 
-/* The kernel has the same sums. */
+/* The kernel has the same sums.  Memory begins at a multiple of 1,024 bytes where it has to be used whole. */
 static uint64_t shared_bytes(const hri_attention *a) {
     const uint64_t tile = KEYS * (uint64_t)(deep(a) ? DEPTH_MOST : DEPTH) * 2;
-    const uint64_t numbers = keyed(a)  ? KEYS * 128
-                             : adds(a) ? (uint64_t)OWN * KEYS * hr_type_bytes(a->extra.mask_type)
-                                       : 0;
+    const uint64_t numbers =
+        keyed(a)  ? (uint64_t)(deep(a) ? 2 : 1) * KEYS * 128
+        : adds(a) ? (uint64_t)OWN * KEYS * (deep(a) ? 4 : hr_type_bytes(a->extra.mask_type))
+                  : 0;
     const ring r = ring_of(a);
-    return 1024 + (uint64_t)r.tiles * (2 * tile + 16) + (r.ones ? 1024 : 0) + numbers + 8 +
-           (uint64_t)hri_gpu_up(a->keys, KEYS) * 4;
+    const uint64_t bytes = (uint64_t)r.tiles * 2 * tile + BARS * 16 + numbers + 8 +
+                           (uint64_t)hri_gpu_up(a->keys, KEYS) * 4;
+    if (adds(a) && !keyed(a) && !deep(a)) { /* queries stay, and sums are in the room of numbers */
+        return (bytes + 2 * tile + 1023) / 1024 * 1024;
+    }
+    return 1024 + bytes + (r.ones ? 1024 : 0);
 }
 
-/* Over 64 deep, bytes alone, and not where a library that takes lengths has them. */
+/* Over 64 deep, not where a library that takes lengths has bytes of keys. */
 static int fits_deep(const hri_attention *a, hri_gpu *gpu) {
-    return a->depth <= DEPTH_MOST && has_mask(a) && !adds(a) && !(a->extra.drop > 0.0f) &&
-           hri_attention_keys_workspace(a, gpu, 0) == 0;
+    return a->depth <= DEPTH_MOST && hri_attention_keys_workspace(a, gpu, 0) == 0;
 }
 
 static int fits(const hri_attention *a, hri_gpu *gpu) {
@@ -151,7 +173,7 @@ uint64_t hri_attention_bits_workspace(const hri_attention *a, hri_gpu *gpu) {
     const tiles t = tiles_of(a, 0, 0);
     return !fits(a, gpu) ? 0
            : keyed(a)    ? (uint64_t)t.all * KEY_BYTES + hri_gpu_whole((uint64_t)t.all)
-                         : hri_attention_words_bytes(a, a->causal != 0, 0);
+                         : hri_attention_words_bytes(a, a->causal != 0, 0) + copy_bytes(a);
 }
 
 /* Numbers of keys, and what they do to each tile of 64. */
@@ -161,12 +183,13 @@ static hr_status key_numbers_make(const hri_attention *a, const hri_gpu_call *c,
     tiles t = tiles_of(a, 0, 0);
     int64_t keys = a->keys;
     float over = 1.0f / a->scale;
-    char defines[64];
+    char defines[80];
     *out = (hri_attention_words){.words = c->workspace,
                                  .seen = c->workspace + (uint64_t)t.all * KEY_BYTES,
                                  .batch = x->mask_batch ? x->mask_heads * t.across : 0,
                                  .head = x->mask_head ? t.across : 0};
-    snprintf(defines, sizeof defines, "-DMELEM=%s", hri_gpu_type(x->mask_type));
+    snprintf(defines, sizeof defines, "-DMELEM=%s -DELEM=%s", hri_gpu_type(x->mask_type),
+             hri_gpu_type(a->type));
     const hri_gpu_grid grid = {.x = (uint32_t)hri_gpu_up(t.all, THREADS / 32), .threads = THREADS};
     return hri_gpu_launch(
         c->gpu, &hri_cu_attention_words, defines, "attention_key_numbers", &grid,
@@ -181,10 +204,14 @@ hr_status hri_attention_bits_run(const hri_attention *a, const hri_gpu_call *c,
     hr_addr control = c->control;
     const hri_attention_extra *x = &a->extra;
     const ring r = ring_of(a);
+    const int64_t pitch = pitch_of(a);
+    const hr_addr copy =
+        pitch > 0 ? c->workspace + hri_attention_words_bytes(a, a->causal != 0, 0) : 0;
     char defines[224];
-    const hr_status status =
-        keyed(a) ? key_numbers_make(a, c, at->mask, &w)
-                 : hri_attention_words_make(a, c, at->mask, c->workspace, a->causal != 0, 0, &w);
+    const hr_status status = keyed(a)
+                                 ? key_numbers_make(a, c, mask, &w)
+                                 : hri_attention_words_make(a, c, mask, c->workspace,
+                                                            a->causal != 0, 0, copy, pitch, &w);
     if (status != HR_OK) {
         return status;
     }
@@ -198,18 +225,23 @@ hr_status hri_attention_bits_run(const hri_attention *a, const hri_gpu_call *c,
                     .keep = x->drop < 1.0f ? 1.0f / (1.0f - x->drop) : 0.0f,
                     .node = x->node,
                     .limit = (uint32_t)ceil((double)x->drop * 0x1p24) << 8};
+    if (copy) {
+        mask = copy;
+        e.mask_row = x->mask_row ? pitch : 0;
+        e.mask_head = x->mask_head ? x->mask_rows * pitch : 0;
+        e.mask_batch = x->mask_batch ? x->mask_heads * x->mask_rows * pitch : 0;
+    }
     snprintf(defines, sizeof defines,
              "-DELEM=%s -DMELEM=%s -DDP=%d -DCAUSAL=%d -DBACKWARD=0 -DWGS=%d -DBLOCKS=%d -DMASK=0 "
-             "-DRING=%d -DLEAD=%d -DNUMBERS=%d -DWHOLE=%d -DKEYED=%d -DDROP=%d -DONES=%d",
+             "-DRING=%d -DLEAD=%d -DNUMBERS=%d -DKEYED=%d -DDROP=%d -DONES=%d",
              hri_gpu_type(a->type), hri_gpu_type(adds(a) ? x->mask_type : a->type),
              deep(a) ? DEPTH_MOST : DEPTH, a->causal != 0, OWN / 64, deep(a) ? 1 : 2, r.tiles,
-             r.lead, adds(a), whole_rows(a, at->mask), keyed(a), x->drop > 0.0f, r.ones);
+             r.lead, adds(a), keyed(a), x->drop > 0.0f, r.ones);
     const hri_gpu_grid grid = {.x = (uint32_t)(a->batch * a->heads * hri_gpu_up(a->queries, OWN)),
                                .threads = 2 * OWN,
                                .shared_bytes = (uint32_t)shared_bytes(a)};
     return hri_gpu_launch(
         c->gpu, deep(a) ? &hri_cu_attention_hopper_bits_deep : &hri_cu_attention_hopper_bits,
         defines, deep(a) ? "attention_forward_deep" : "attention_forward_bits", &grid,
-        /* the last two are read by attention_forward_bits */
         HRI_GPU_ARGS(&q, &k, &v, &o, &lse, &s, &w.words, &w.seen, &e, &mask, &control));
 }

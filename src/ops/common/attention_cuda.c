@@ -384,7 +384,7 @@ static hr_status look_at_bits(const hri_attention *a, const hri_gpu_call *c, hr_
     hr_status status = HR_OK;
     for (int turned = 0; turned < 2 && status == HR_OK; turned++) {
         hri_attention_words w;
-        status = hri_attention_words_make(a, c, mask, at, 0, turned, &w);
+        status = hri_attention_words_make(a, c, mask, at, 0, turned, 0, 0, &w);
         at += hri_attention_words_bytes(a, 0, turned);
         out[turned].mask = w.words;
         out[turned].flags = w.seen;

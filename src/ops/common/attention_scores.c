@@ -1,4 +1,4 @@
-/* The gradient of attention on a GPU of the Hopper generation with a mask: the gradients of scores are made once.
+/* The gradient of attention on a GPU of the Hopper generation with a mask or dropout: the gradients of scores are made once.
  *
  * The pass of keys (src/ops/cuda/attention_hopper_grad.cu) leaves them in the work space, 2 bytes each, in tiles that its threads write as
  * they have them, and a product of those with k gives dq.  That is five products instead of the seven of two passes that each make the
@@ -12,7 +12,7 @@
 
 HRI_CU(attention_hopper_grad);
 
-enum { TILE = 64, PIECE = 16, DEPTH_MOST = 128, STAGES = 3, FILL = 128 };
+enum { TILE = 64, PIECE = 16, DRAWS = 4, DEPTH_MOST = 128, STAGES = 3, FILL = 128 };
 enum { TILE_BYTES = TILE * TILE * 2 };
 #define TURN_BYTES (128ull << 20) /* of a turn, where that fills a GPU */
 #define MOST_BYTES (512ull << 20) /* of a turn */
@@ -68,23 +68,29 @@ static void cut_rows(cut *c, const hri_attention *a) {
 static int cut_init(cut *c, const hri_attention *a, hri_gpu *gpu, hr_addr mask) {
     const hri_attention_extra *x = &a->extra;
     const uint64_t shared = hri_gpu_warpgroup_shared(gpu);
-    if (!x->on || x->mask_samples <= 0 || x->drop > 0.0f || a->scale <= 0.0f ||
-        a->type == HR_TYPE_F32 || a->depth % 8 != 0 || a->depth <= 0 || a->depth > DEPTH_MOST ||
-        a->batch * a->heads * a->queries <= 0 || a->keys <= 0) {
+    const int drops = x->drop > 0.0f;
+    if (!x->on || (x->mask_samples <= 0 && !drops) || (drops && a->keys % DRAWS != 0) ||
+        a->scale <= 0.0f || a->type == HR_TYPE_F32 || a->depth % 8 != 0 || a->depth <= 0 ||
+        a->depth > DEPTH_MOST || a->batch * a->heads * a->queries <= 0 || a->keys <= 0) {
         return 0;
     }
     /* Blocks of one warpgroup wait for nobody, larger ones read less: as measured on an H200. */
-    *c = (cut){.depth = a->depth <= 64 ? 64 : DEPTH_MOST, .kind = hri_attention_mask_kind(a, mask)};
-    c->groups = c->depth == 64 && c->kind == HRI_ATTENTION_BITS ? 1 : 2;
+    *c = (cut){.depth = a->depth <= 64 ? 64 : DEPTH_MOST,
+               .kind = hri_attention_mask_kind(a, x->mask_samples > 0 ? mask : 0)};
+    const int light = c->kind == HRI_ATTENTION_BITS || c->kind == HRI_ATTENTION_NO_MASK;
+    c->groups = c->depth == 64 && light ? 1 : 2;
     c->blocks = 2 / c->groups;
-    c->early = c->groups == 1 || c->kind != HRI_ATTENTION_BITS;
+    c->early = c->groups == 1 || !light;
     c->own = 64 * c->groups;
     cut_rows(c, a);
     cut_turns(c, a);
     cut_shared(c, a);
     c->delta_bytes = hri_gpu_whole((uint64_t)(a->batch * a->heads * a->queries) * sizeof(float));
-    c->look_bytes = hri_gpu_whole(c->kind == HRI_ATTENTION_BITS ? hri_attention_words_bytes(a, 0, 1)
-                                                                : hri_attention_flags_bytes(a));
+    c->look_bytes =
+        c->kind == HRI_ATTENTION_NO_MASK
+            ? 0
+            : hri_gpu_whole(c->kind == HRI_ATTENTION_BITS ? hri_attention_words_bytes(a, 0, 1)
+                                                          : hri_attention_flags_bytes(a));
     return c->scores_bytes <= MOST_BYTES && c->keys_shared <= shared && c->sum_shared <= shared;
 }
 
@@ -100,6 +106,9 @@ static hr_status look_at(const hri_attention *a, const hri_gpu_call *c, const cu
     const hr_addr at = c->workspace + k->delta_bytes;
     hri_attention_words w;
     *out = (hri_attention_look){mask, at, hri_attention_masks_of(a, mask)};
+    if (k->kind == HRI_ATTENTION_NO_MASK) {
+        return HR_OK;
+    }
     if (k->kind != HRI_ATTENTION_BITS) {
         const int64_t rows = a->extra.mask_rows * k->pitch;
         const hr_addr copy = k->pitch > 0 ? at + k->look_bytes : 0;
@@ -111,11 +120,13 @@ static hr_status look_at(const hri_attention *a, const hri_gpu_call *c, const cu
         }
         return hri_attention_flags_make(a, c, mask, at, copy, k->pitch);
     }
-    const hr_status status = hri_attention_words_make(a, c, mask, at, 0, 1, &w);
-    *out = (hri_attention_look){
-        w.words,
-        w.seen,
-        {.flag_batch = w.batch, .flag_head = w.head, .mask_row = w.row, .flag_row = w.column}};
+    const hr_status status = hri_attention_words_make(a, c, mask, at, 0, 1, 0, 0, &w);
+    out->mask = w.words;
+    out->flags = w.seen;
+    out->extra.flag_batch = w.batch;
+    out->extra.flag_head = w.head;
+    out->extra.mask_row = w.row;
+    out->extra.flag_row = w.column;
     return status;
 }
 
@@ -128,13 +139,16 @@ static hr_status turn(const hri_attention *a, const hri_gpu_call *c, const cut *
     hr_addr dq = at->dq, dk = at->dk, dv = at->dv, delta = c->workspace, control = c->control;
     hr_addr scores = c->workspace + k->delta_bytes + k->look_bytes + k->copy_bytes;
     int64_t of_queries = first * a->group;
-    char defines[160];
+    char defines[176];
     snprintf(defines, sizeof defines,
              "-DELEM=%s -DMELEM=%s -DDP=%d -DCAUSAL=%d -DBACKWARD=1 -DWGS=%d -DBLOCKS=%d -DMASK=%d "
-             "-DSCORES=1 -DEARLY=%d",
+             "-DSCORES=1 -DEARLY=%d -DDROP=%d",
              hri_gpu_type(a->type),
-             hri_gpu_type(k->kind == HRI_ATTENTION_BITS ? a->type : a->extra.mask_type), k->depth,
-             a->causal != 0, k->groups, k->blocks, k->kind, k->early);
+             hri_gpu_type(k->kind == HRI_ATTENTION_BITS || k->kind == HRI_ATTENTION_NO_MASK
+                              ? a->type
+                              : a->extra.mask_type),
+             k->depth, a->causal != 0, k->groups, k->blocks, k->kind, k->early,
+             a->extra.drop > 0.0f);
     const hri_gpu_grid keys = {.x = (uint32_t)(count * hri_gpu_up(a->keys, k->own)),
                                .threads = (uint32_t)(2 * k->own),
                                .shared_bytes = (uint32_t)k->keys_shared};

@@ -3,7 +3,7 @@
 // The words of attention_words.cu are the mask: 32 bits of a thread, as its scores of 16 queries by 64 keys lie.  Keys behind the last and
 // later ones than the query are hidden by them too, so that nothing else is asked of a score; tiles that are hidden whole are left out.
 // With a mask of numbers (ADD), what is neither 0 nor hidden is added: of tiles that have such numbers each thread copies its own ahead
-// to memory of its own.  Queries that see nothing, but are hidden from by finite numbers, weigh all of those keys the same.
+// to memory of its own; a block that sees none of those goes the way of bits.  Queries that see nothing, but are hidden from by finite numbers, weigh all of those keys the same.
 //
 // attention_forward_bits: a warpgroup has 64 queries.  Threads copy tiles of keys and values ahead to a ring; one barrier in memory says
 // that a tile is there and another that it may be written again, so that warpgroups wait for one another only where one is far ahead.
@@ -13,39 +13,26 @@
 // taken, four of one row by a draw; keys are a multiple of four then.  attention_hopper.cuh
 // and attention_hopper_bits.cuh stand before it.
 
-HR_KERNEL __launch_bounds__(THREADS, BLOCKS)
-    attention_forward_bits(const ELEM *q, const ELEM *k, const ELEM *v, ELEM *o, float *lse,
-                           shape a, const hr_u32 *bits, const hr_u8 *seen, bits_shape e,
-                           const MELEM *mask, const hr_control *control) {
-    HR_SHARED(shared);
-    char *const ring = aligned(shared), *const qs = ring + (RING - 1) * (2 * SIDE);
-    char *const numbers_of_keys = ring + RING * 2 * SIDE;
-    char *const ones = numbers_of_keys + NUMBER_BYTES; // for sums, 1,024 bytes
-    hr_u64 *const full = (hr_u64 *)(ones + (ONES ? 1024 : 0)), *const empty = full + RING;
-    const hr_u32 tiles = (hr_u32)((a.queries + OWN - 1) / OWN);
-    const hr_i64 q0 = (hr_i64)(blockIdx.x % tiles) * OWN, head = blockIdx.x / tiles;
-    const hr_i64 b = head / a.heads, h = head % a.heads;
-    const int all = (int)((a.keys + TILE - 1) / TILE), lane = threadIdx.x & 31;
-    const float scale = a.scale * HR_LOG2E;
-    q += b * a.q_batch + h * a.depth;
+// The block's queries from q0 on, which are in the last tile of the ring, over the keys of tiles in `order`.  ADDING: there are numbers to
+// add; SUMMED: rows are added up by a product; SLOTS and AHEAD: tiles of the ring, and how many steps ahead they are copied.  Returns which
+// of this thread's two queries see nothing.
+template <bool ADDING, bool SUMMED, int SLOTS, int AHEAD>
+HR_INLINE hr_u32 attend(const ELEM *k, const ELEM *v, ELEM *o, float *lse, const shape &a,
+                        const hr_u32 *bits, const bits_shape &e, const MELEM *mask,
+                        const hr_control *control, char *ring, char *numbers_of_keys, char *ones,
+                        hr_u64 *full, const hr_u32 *order) {
+    char *const qs = ring + Q_TILE * (2 * SIDE), *const room = qs + 2 * SIDE;
+    hr_u64 *const empty = full + BARS;
+    const int lane = threadIdx.x & 31, own = threadIdx.x / 32;
+    place at;
+    at.init(blockIdx.x, a, e);
+    const hr_i64 q0 = at.q0, b = at.b, h = at.h;
     k += b * a.k_batch + h / a.group * a.depth;
     v += b * a.v_batch + h / a.group * a.depth;
-    char *const room = (char *)(empty + RING); // of numbers to add
-    // Of tiles that are seen; their number stands before it.
-    hr_u32 *const order = (hr_u32 *)(room + ROOM) + 1;
-    const hr_i64 tile = b * e.batch + h * e.head + q0 / 16 * e.rows;
-    const int count = (int)((a.queries - q0 + 15) / 16), own = threadIdx.x / 32;
-    bits += KEYED ? tile * (TILE * 4) : (tile + (own < count ? own : count - 1) * e.rows) * 32 + lane;
-    fetch<OWN>(qs, q, a.q_row, q0, a.queries, a.depth);
-    if (threadIdx.x < 32) {
-        tiles_seen(order, seen + tile, e.rows, all, count);
-    }
-    if (threadIdx.x < RING) {
-        bar_init(full + threadIdx.x, THREADS);
-        bar_init(empty + threadIdx.x, THREADS / 32);
-    }
-    __syncthreads();
-    const int steps = (int)order[-1];
+    bits += KEYED ? at.tile * (TILE * 4)
+                  : (at.tile + (own < at.count ? own : at.count - 1) * e.rows) * 32 + lane;
+    const float scale = a.scale * HR_LOG2E;
+    const int steps = (int)(order[-1] & ~SOME_ADD);
     // This thread's pieces of a tile, of 16 bytes.
     const int piece = threadIdx.x % 8, mine = threadIdx.x / 8 % HOP;
     const int row = (int)a.k_row * 2; // bytes; v has the same
@@ -73,10 +60,10 @@ HR_KERNEL __launch_bounds__(THREADS, BLOCKS)
     const auto word_of = [&](int j) -> hr_u32 {
         return KEYED ? ~0u : j < steps ? bits[(order[j] & 0xffffu) * 32] : 0u;
     };
-    const auto adds = [&](int j) { return ADD && j < steps && (order[j] >> (16 + own) & 1u); };
+    const auto adds = [&](int j) { return ADDING && j < steps && (order[j] >> (16 + own) & 1u); };
     const MELEM *numbers = mask;
     int down = 0;
-    if (ADD) {
+    if (ADDING) {
         const hr_i64 first = q0 + own * 16 + lane / 4, last = a.queries - 1;
         numbers += b * e.mask_batch + h * e.mask_head + (first < last ? first : last) * e.mask_row +
                    lane % 4 * 16;
@@ -88,7 +75,7 @@ HR_KERNEL __launch_bounds__(THREADS, BLOCKS)
     const hr_u32 block =
         (hr_u32)(h * a.queries + q0 + own * 16 + lane / 4) * ((hr_u32)a.keys / 4) + lane % 4 * 4;
     const auto copy_ahead = [&](int j) {
-        if (ADD && WHOLE) {
+        if (ADDING) {
             if (adds(j)) {
                 copy_numbers(room + threadIdx.x * 16, numbers, down,
                              (int)(order[j] & 0xffffu) * TILE, (int)a.keys);
@@ -104,7 +91,7 @@ HR_KERNEL __launch_bounds__(THREADS, BLOCKS)
     }
     hr_u32 word = word_of(0);
 #pragma unroll
-    for (int j = 0; j < LEAD; j++) {
+    for (int j = 0; j < AHEAD; j++) {
         copy(j, j);
     }
     hr_async_commit();
@@ -112,16 +99,16 @@ HR_KERNEL __launch_bounds__(THREADS, BLOCKS)
     hr_async_wait<0>();
     shown();
 #pragma unroll
-    for (int j = 0; j < LEAD; j++) {
+    for (int j = 0; j < AHEAD; j++) {
         bar_arrive(full + j);
     }
     __syncthreads();
     hr_u32 own_q[4][4];
 #pragma unroll
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 4 && !ADDING; i++) {
         hr_ldmatrix(own_q[i], qs + spot(threadIdx.x / 32 * 16 + lane % 16, 2 * i + lane / 16));
     }
-    if (ONES) {
+    if (SUMMED) {
         ((hr_u32 *)ones)[threadIdx.x % 256] = ONE_ONE;
         shown();
     }
@@ -129,18 +116,23 @@ HR_KERNEL __launch_bounds__(THREADS, BLOCKS)
     float s[8][4], out[PANELS][8][4], part[2], sums[4] = {0.0f, 0.0f, 0.0f, 0.0f};
     hr_u32 p[4][4];
     running r = {{none(), none()}, {0.0f, 0.0f}};
-    int slot = 0, before = 0, ahead = LEAD;
+    int slot = 0, before = 0, ahead = AHEAD;
     hr_u32 phase = 0, free = 1; // of full, of empty: what was never used is free
     clear(out);
-    const hr_u32 all_ones[4] = {ONE_ONE, ONE_ONE, ONE_ONE, ONE_ONE};
+    const hr_u32 all_ones[4] = {NUMBER_ONES, NUMBER_ONES, ONE_ONE, ONE_ONE};
     // Scores and probabilities of step j; values of the step before are added with its probabilities.
     const auto step = [&](int j, bool first) {
-        const int next = slot == RING - 1 ? 0 : slot + 1;
+        const int next = slot == SLOTS - 1 ? 0 : slot + 1;
         bar_wait(full + slot, phase);
         products_begin();
 #pragma unroll
         for (int i = 0; i < 4; i++) {
-            product<0>(s, own_q[i], ring + slot * (2 * SIDE), i * 32, i > 0);
+            if (ADDING) {
+                product(s, qs + threadIdx.x / 128 * (64 * 128), i * 32, ring + slot * (2 * SIDE),
+                        i * 32, i > 0);
+            } else {
+                product<0>(s, own_q[i], ring + slot * (2 * SIDE), i * 32, i > 0);
+            }
         }
         if (KEYED) {
             product<0>(s, all_ones, numbers_of_keys, j % NUMBER_TILES * 32, 1);
@@ -148,26 +140,26 @@ HR_KERNEL __launch_bounds__(THREADS, BLOCKS)
         products_end();
         if (!first) {
             add_rows(out, p, ring + before * (2 * SIDE) + SIDE);
-            if (ONES) {
+            if (SUMMED) {
                 add_ones(sums, p, ones);
             }
             products_end();
         }
         // What this thread copied in the step before has arrived; products of all are under way meanwhile.
         if (!first) {
-            hr_async_wait<(ADD && WHOLE) ? 1 : 0>();
+            hr_async_wait<ADDING ? 1 : 0>();
             shown();
-            bar_arrive(full + (ahead == 0 ? RING - 1 : ahead - 1));
+            bar_arrive(full + (ahead == 0 ? SLOTS - 1 : ahead - 1));
         }
         const hr_u32 now = word; // the next is asked for behind the fence, which would wait for it
         word = word_of(j + 1);
-        if (j + LEAD < steps) {
+        if (j + AHEAD < steps) {
             bar_wait(empty + ahead, free);
-            if (KEYED && j + LEAD == NUMBER_TILES) {
+            if (KEYED && j + AHEAD == NUMBER_TILES) {
                 __syncthreads(); // the first numbers make room before the ring is full: all have read them
             }
         }
-        copy(j + LEAD, ahead);
+        copy(j + AHEAD, ahead);
         hr_async_commit();
         products_wait<0>();
         pinned(s);
@@ -176,22 +168,17 @@ HR_KERNEL __launch_bounds__(THREADS, BLOCKS)
             bar_arrive(empty + before);
         }
         if (adds(j)) {
-            if (WHOLE) {
-                hr_async_wait<1>();
-                add_numbers(s, room + threadIdx.x * 16, down, e.over);
-            } else {
-                add_numbers(s, numbers, down, (int)(order[j] & 0xffffu) * TILE, (int)a.keys,
-                            e.over);
-            }
+            hr_async_wait<1>();
+            add_numbers(s, room + threadIdx.x * 16, down, e.over);
         }
         copy_ahead(j + 1);
         const bool hides = !KEYED && __any_sync(0xffffffffu, now != ~0u);
-        if (hides && !ONES) {
+        if (hides && !SUMMED) {
             hide(s, now);
         }
-        soften<0>(s, p, part, scale, r.most[0], r.most[1]);
+        soften<false, SUMMED>(s, p, part, scale, r.most[0], r.most[1]);
         bool larger = !(part[0] < LIMIT) || !(part[1] < LIMIT);
-        if (ONES) {
+        if (SUMMED) {
             pinned_sums(sums);
             if (hides) {
                 hide_pairs(p, now);
@@ -203,11 +190,12 @@ HR_KERNEL __launch_bounds__(THREADS, BLOCKS)
             }
             larger = (all_bits & 0x40004000u) != 0; // one is 2 or more, or not a number
         }
-        if (__any_sync(0xffffffffu, larger || is_far(r, scale))) {
-            if (hides && ONES) {
+        if (__any_sync(0xffffffffu,
+                       larger || ((ADDING || (NUMBERS && KEYED)) && is_far(r, scale)))) {
+            if (hides && SUMMED) {
                 hide(s, now);
             }
-            rise(r, s, p, part, sums, out, scale);
+            rise<ADDING || (NUMBERS && KEYED), SUMMED>(r, s, p, part, sums, out, scale);
         }
         r.sum[0] += part[0];
         r.sum[1] += part[1];
@@ -218,7 +206,7 @@ HR_KERNEL __launch_bounds__(THREADS, BLOCKS)
         before = slot;
         slot = next;
         phase ^= next == 0;
-        ahead = ahead == RING - 1 ? 0 : ahead + 1;
+        ahead = ahead == SLOTS - 1 ? 0 : ahead + 1;
         free ^= ahead == 0;
     };
     step(0, true);
@@ -227,20 +215,23 @@ HR_KERNEL __launch_bounds__(THREADS, BLOCKS)
     }
     products_begin();
     add_rows(out, p, ring + before * (2 * SIDE) + SIDE);
-    if (ONES) {
+    if (SUMMED) {
         add_ones(sums, p, ones);
     }
     products_end();
     products_wait<0>();
     pin(out);
-    pinned_sums(sums);
+    if (SUMMED) {
+        pinned_sums(sums);
+    }
     hr_async_wait<0>();
     float by[2];
     bool blind[2]; // a query that sees nothing
+
 #pragma unroll
     for (int half = 0; half < 2; half++) {
-        float l = ONES ? sums[2 * half] : r.sum[half];
-        if (!ONES) {
+        float l = SUMMED ? sums[2 * half] : r.sum[half];
+        if (!SUMMED) {
             l += __shfl_xor_sync(0xffffffffu, l, 1);
             l += __shfl_xor_sync(0xffffffffu, l, 2);
         }
@@ -248,31 +239,53 @@ HR_KERNEL __launch_bounds__(THREADS, BLOCKS)
         by[half] = blind[half] ? 0.0f : (DROP ? e.keep : 1.0f) / l;
         const hr_i64 row = q0 + threadIdx.x / 32 * 16 + lane / 4 + half * 8;
         if (lane % 4 == 0 && row < a.queries) {
-            lse[head * a.queries + row] = blind[half] ? -none() : r.most[half] * a.scale + logf(l);
+            lse[at.head * a.queries + row] =
+                blind[half] ? -none() : r.most[half] * a.scale + logf(l);
         }
     }
     __syncthreads(); // all are done with the ring
-    o += b * a.o_batch + h * a.depth;
-    put_rows(o, a.o_row, q0, a.queries, a.depth, qs, out, by[0], by[1]);
-    if (NUMBERS && __any_sync(0xffffffffu, blind[0] || blind[1])) {
-        hr_u32 finite = 0;
-        for (int n = lane; n < all && own < count; n += 32) {
-            finite |= seen[tile + own * e.rows + n] & FINITE;
-        }
-        if (__any_sync(0xffffffffu, finite != 0)) {
-#pragma unroll
-            for (int half = 0; half < 2; half++) {
-                for (hr_u32 left = __ballot_sync(0xffffffffu, blind[half]) & 0x11111111u; left;
-                     left &= left - 1) {
-                    const hr_i64 i = q0 + own * 16 + half * 8 + (__ffs((int)left) - 1) / 4;
-                    if (i < a.queries) {
-                        weigh_hidden(o + i * a.o_row, lse + head * a.queries + i,
-                                     mask + b * e.mask_batch + h * e.mask_head + i * e.mask_row, v,
-                                     a, e, control, (hr_u32)b, h * a.queries + i,
-                                     CAUSAL && i + 1 < a.keys ? i + 1 : a.keys);
-                    }
-                }
-            }
-        }
+    put_rows(o + b * a.o_batch + h * a.depth, a.o_row, q0, a.queries, a.depth, qs, out, by[0],
+             by[1]);
+    return (blind[0] ? 1u : 0u) | (blind[1] ? 2u : 0u);
+}
+
+HR_KERNEL __launch_bounds__(THREADS, BLOCKS)
+    attention_forward_bits(const ELEM *q, const ELEM *k, const ELEM *v, ELEM *o, float *lse,
+                           shape a, const hr_u32 *bits, const hr_u8 *seen, bits_shape e,
+                           const MELEM *mask, const hr_control *control) {
+#ifdef HRI_EMULATED
+    HR_SHARED(shared);
+#else
+    extern __shared__ __align__(1024) unsigned char shared[];
+#endif
+    char *const ring = aligned(shared), *const qs = ring + Q_TILE * (2 * SIDE);
+    char *const behind = qs + 2 * SIDE + ROOM, *const numbers_of_keys = behind;
+    // For sums, 1,024 bytes, in the room of numbers where there is one.
+    char *const ones = ADD ? qs + 2 * SIDE : behind + NUMBER_BYTES;
+    hr_u64 *const full = (hr_u64 *)(behind + NUMBER_BYTES + (ONES && !ADD ? 1024 : 0));
+    // Of tiles that are seen.
+    hr_u32 *const order = (hr_u32 *)(full + 2 * BARS) + 1;
+    const int all = (int)((a.keys + TILE - 1) / TILE);
+    place at;
+    at.init(blockIdx.x, a, e);
+    fetch<OWN>(qs, q + at.b * a.q_batch + at.h * a.depth, a.q_row, at.q0, a.queries, a.depth);
+    if (threadIdx.x < 32) {
+        tiles_seen(order, seen + at.tile, e.rows, all, at.count);
+    }
+    if (threadIdx.x < BARS) {
+        bar_init(full + threadIdx.x, THREADS);
+        bar_init(full + BARS + threadIdx.x, THREADS / 32);
+    }
+    __syncthreads();
+    hr_u32 blind;
+    if (ADD && (order[-1] & SOME_ADD)) {
+        blind = attend<ADD, false, RING, LEAD>(k, v, o, lse, a, bits, e, mask, control, ring,
+                                               numbers_of_keys, ones, full, order);
+    } else {
+        blind = attend<false, ONES, PLAIN_RING, PLAIN_LEAD>(
+            k, v, o, lse, a, bits, e, mask, control, ring, numbers_of_keys, ones, full, order);
+    }
+    if (NUMBERS) {
+        weigh_blind(blind, o, lse, mask, v, a, seen, e, control);
     }
 }

@@ -2,15 +2,15 @@
 // dropout.
 //
 // Defines, next to those of attention_hopper.cuh: RING, tiles of keys and values in shared memory; LEAD, how many steps ahead they are
-// copied, at most RING - 2; NUMBERS: the mask has numbers (MELEM); WHOLE: its rows are whole pieces of 16 bytes; KEYED: it is the same
-// for all queries, and its numbers come by a product with ones; DROP: there is dropout; ONES: rows are added up by such a product.
+// copied, at most RING - 2; NUMBERS: the mask has numbers (MELEM), in rows of whole pieces of 16 bytes; KEYED: it is the same
+// for all queries, and its numbers come by a product with ones; DROP: there is dropout; ONES: rows are added up by such a product, where
+// nothing is added.
 #ifndef RING
 #define RING 6
 #define LEAD 3
 #endif
 #ifndef NUMBERS
 #define NUMBERS 0
-#define WHOLE   0
 #define KEYED   0
 #endif
 #define ADD (NUMBERS && !KEYED)
@@ -31,16 +31,25 @@ struct bits_shape {
 };
 
 #define ONE_ONE (is_bf16(ELEM()) ? 0x3f803f80u : 0x3c003c00u)
-#define LIMIT  4096.0f
-#define MARGIN 6.0f
+// Two neighbouring left operands of the product that adds the numbers of keys: those of f16 have their first part over 2^15.
+#define NUMBER_ONES (is_bf16(ELEM()) || threadIdx.x % 4 != 0 ? ONE_ONE : 0x3c007800u)
+#define LIMIT       4096.0f
+#define MARGIN      6.0f
+#define SOME_ADD    0x80000000u
 enum {
     ACROSS = DP / 8, // pieces of 16 bytes of a row of keys or values
     HOP = THREADS / ACROSS < TILE ? THREADS / ACROSS : TILE, // rows of a turn
     PIECES = (int)sizeof(MELEM), // of 16 bytes that a thread has of a row of the mask
     EACH = 16 / (int)sizeof(MELEM),
-    ROOM = ADD && WHOLE ? 2 * PIECES * 16 * THREADS : 0,
+    ROOMS = DP == 128 && PIECES == 2 ? 2 : 1, // for numbers to add, of a step each
+    ROOM = ADD ? ROOMS * 2 * PIECES * 16 * THREADS : 0,
+    Q_TILE = ADD ? RING : RING - 1, // where queries come in, and stay where numbers are added
+    // Where nothing is added the ring has their place too.
+    PLAIN_RING = ADD ? 5 : RING,
+    PLAIN_LEAD = ADD ? 3 : LEAD,
+    BARS = RING > (int)PLAIN_RING ? RING : (int)PLAIN_RING,
     NUMBER_TILES = 4, // of keys' numbers, side by side in rows of 128 bytes
-    NUMBER_BYTES = KEYED ? TILE * 128 : 0
+    NUMBER_BYTES = !KEYED ? 0 : (DP == 64 ? 1 : 2) * TILE * 128
 };
 
 // ---- barriers in memory: a phase is over when all have arrived ----
@@ -83,9 +92,9 @@ struct running {
         sum[2]; // most: what scores are taken from, minus infinity where nothing was seen
 };
 
-// Probabilities of scores, and what a thread adds to the sums of its two rows.  FAR: masks may be so large that the rounding of a
+// Probabilities of scores, and what a thread adds to the sums of its two rows, unless a product does (SUMMED).  FAR: masks may be so large that the rounding of a
 // product is; then the difference comes first.
-template <int FAR>
+template <bool FAR, bool SUMMED>
 HR_INLINE void soften(const float (&s)[8][4], hr_u32 (&p)[4][4], float (&part)[2], float scale,
                       float low, float high) {
     float add[2][2] = {{0.0f, 0.0f}, {0.0f, 0.0f}};
@@ -97,7 +106,7 @@ HR_INLINE void soften(const float (&s)[8][4], hr_u32 (&p)[4][4], float (&part)[2
         for (int i = 0; i < 4; i++) {
             e[i] = hr_exp2(FAR ? (s[n][i] - (i < 2 ? low : high)) * scale
                                : fmaf(s[n][i], scale, -shift[i / 2]));
-            if (!ONES) {
+            if (!SUMMED) {
                 add[i / 2][i % 2] += e[i];
             }
         }
@@ -109,9 +118,10 @@ HR_INLINE void soften(const float (&s)[8][4], hr_u32 (&p)[4][4], float (&part)[2
 }
 // Then they are made by rise alone.
 HR_INLINE bool is_far(const running &r, float scale) {
-    return NUMBERS && fmaxf(fabsf(r.most[0]), fabsf(r.most[1])) * scale > 1024.0f;
+    return fmaxf(fabsf(r.most[0]), fabsf(r.most[1])) * scale > 1024.0f;
 }
 // The maximum moves on: sums and results so far are multiplied, and probabilities made again.
+template <bool FAR, bool SUMMED>
 HR_INLINE void rise(running &r, const float (&s)[8][4], hr_u32 (&p)[4][4], float (&part)[2],
                     float (&sums)[4], float (&out)[PANELS][8][4], float scale) {
     float use[2], keep[2];
@@ -124,7 +134,7 @@ HR_INLINE void rise(running &r, const float (&s)[8][4], hr_u32 (&p)[4][4], float
         }
         m = fmaxf(m, __shfl_xor_sync(0xffffffffu, m, 1));
         m = fmaxf(m, __shfl_xor_sync(0xffffffffu, m, 2));
-        const float to = fmaxf(ONES ? m + MARGIN / scale : m, r.most[half]);
+        const float to = fmaxf(SUMMED ? m + MARGIN / scale : m, r.most[half]);
         use[half] = to == none() ? 0.0f : to;
         keep[half] = hr_exp2((r.most[half] - use[half]) * scale);
         r.most[half] = to;
@@ -139,7 +149,7 @@ HR_INLINE void rise(running &r, const float (&s)[8][4], hr_u32 (&p)[4][4], float
             out[x][i / 4][i % 4] *= keep[i / 2 % 2];
         }
     }
-    soften<NUMBERS>(s, p, part, scale, use[0], use[1]);
+    soften<FAR, SUMMED>(s, p, part, scale, use[0], use[1]);
 }
 
 // ---- sums of rows by a product with ones, and probabilities of what is hidden ----
@@ -199,9 +209,7 @@ HR_INLINE void add_ones(float (&sums)[4], const hr_u32 (&p)[4][4], const char *o
 
 HR_INLINE void pinned_sums(float (&sums)[4]) {
 #ifndef HRI_EMULATED
-    if (ONES) {
-        asm volatile("" : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])::"memory");
-    }
+    asm volatile("" : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])::"memory");
 #endif
 }
 
@@ -256,17 +264,6 @@ HR_INLINE void add_numbers(float (&s)[8][4], const char *room, int down, float o
         apart();
     }
 }
-// The same from where they are, of rows that are no whole pieces.
-HR_INLINE void add_numbers(float (&s)[8][4], const MELEM *at, int down, int key, int keys,
-                           float over) {
-    const int left = keys - threadIdx.x % 4 * 16 - 1;
-#pragma unroll
-    for (int i = 0; i < 32; i++) {
-        const int k = key + i / 4 * 2 + i % 2;
-        s[i / 4][i % 4] = fmaf(hr_load(at[(i / 2 % 2 ? down : 0) + (k < left ? k : left)]), over,
-                               s[i / 4][i % 4]);
-    }
-}
 // ---- dropout ----
 
 // Of 16 keys side by side of two rows; blocks of four draws, those of the second row `down` behind.
@@ -288,7 +285,7 @@ HR_INLINE void weigh_hidden(ELEM *o, float *lse, const MELEM *mask, const ELEM *
                             const bits_shape &e, const hr_control *control, hr_u32 sample,
                             hr_i64 row, hr_i64 keys) {
     const int lane = threadIdx.x & 31;
-    float sum[2] = {0.0f, 0.0f}, count = 0.0f;
+    float sum[DP / 32] = {}, count = 0.0f;
     hr_u32 w[4] = {0, 0, 0, 0};
     for (hr_i64 j = 0; j < keys; j++) {
         if (DROP && j % 4 == 0) {
@@ -300,14 +297,14 @@ HR_INLINE void weigh_hidden(ELEM *o, float *lse, const MELEM *mask, const ELEM *
             const float by = !DROP ? 1.0f : draw < e.limit ? 0.0f : e.keep;
             count += 1.0f;
 #pragma unroll
-            for (int i = 0; i < 2; i++) {
+            for (int i = 0; i < DP / 32; i++) {
                 sum[i] +=
                     lane + 32 * i < a.depth ? by * hr_load(v[j * a.v_row + lane + 32 * i]) : 0.0f;
             }
         }
     }
 #pragma unroll
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < DP / 32; i++) {
         if (count > 0.0f && lane + 32 * i < a.depth) {
             hr_store(&o[lane + 32 * i], sum[i] / count);
         }
@@ -317,13 +314,64 @@ HR_INLINE void weigh_hidden(ELEM *o, float *lse, const MELEM *mask, const ELEM *
     }
 }
 
+// Where a block's queries are.
+struct place {
+    hr_i64 q0, head, b, h, tile; // tile: the first of its tiles of bits
+    int count;                   // those of 16 queries
+    HR_INLINE void init(hr_u32 block, const shape &a, const bits_shape &e) {
+        const hr_u32 tiles = (hr_u32)((a.queries + OWN - 1) / OWN);
+        q0 = (hr_i64)(block % tiles) * OWN;
+        head = block / tiles;
+        b = head / a.heads;
+        h = head % a.heads;
+        tile = b * e.batch + h * e.head + q0 / 16 * e.rows;
+        count = (int)((a.queries - q0 + 15) / 16);
+    }
+};
+
+// Queries that see nothing, but are hidden from by finite numbers: `blind` as attend returns it.
+HR_INLINE void weigh_blind(hr_u32 blind, ELEM *o, float *lse, const MELEM *mask, const ELEM *v,
+                           const shape &a, const hr_u8 *seen, const bits_shape &e,
+                           const hr_control *control) {
+    const int all = (int)((a.keys + TILE - 1) / TILE), lane = threadIdx.x & 31;
+    const int own = threadIdx.x / 32;
+    hr_u32 finite = 0;
+    place at;
+    if (!__any_sync(0xffffffffu, blind != 0)) {
+        return;
+    }
+    at.init(blockIdx.x, a, e);
+    for (int n = lane; n < all && own < at.count; n += 32) {
+        finite |= seen[at.tile + own * e.rows + n] & FINITE;
+    }
+    if (!__any_sync(0xffffffffu, finite != 0)) {
+        return;
+    }
+#pragma unroll
+    for (int half = 0; half < 2; half++) {
+        for (hr_u32 left = __ballot_sync(0xffffffffu, blind >> half & 1u) & 0x11111111u; left;
+             left &= left - 1) {
+            const hr_i64 i = at.q0 + own * 16 + half * 8 + (__ffs((int)left) - 1) / 4;
+            if (i < a.queries) {
+                weigh_hidden(o + at.b * a.o_batch + at.h * a.depth + i * a.o_row,
+                             lse + at.head * a.queries + i,
+                             mask + at.b * e.mask_batch + at.h * e.mask_head + i * e.mask_row,
+                             v + at.b * a.v_batch + at.h / a.group * a.depth, a, e, control,
+                             (hr_u32)at.b, at.h * a.queries + i,
+                             CAUSAL && i + 1 < a.keys ? i + 1 : a.keys);
+            }
+        }
+    }
+}
+
 // ---- what is seen ----
 
 // The tiles of keys that any of `count` times 16 queries sees, in their order, and in the upper half which of those 16 queries have
-// numbers to add; one at least.  A warp.
+// numbers to add; one at least.  Their number stands before them, its highest bit is set where there is anything to add.  A warp.
 HR_INLINE void tiles_seen(hr_u32 *order, const hr_u8 *seen, hr_i64 rows, int all, int count) {
     const int lane = threadIdx.x & 31;
     int found = 0;
+    bool some = false;
     for (int first = 0; first < all; first += 32) {
         const int n = first + lane;
         hr_u32 any = 0, adds = 0;
@@ -336,6 +384,7 @@ HR_INLINE void tiles_seen(hr_u32 *order, const hr_u8 *seen, hr_i64 rows, int all
             }
         }
         const hr_u32 these = __ballot_sync(0xffffffffu, n < all && any != 0);
+        some |= __any_sync(0xffffffffu, adds != 0);
         if (these >> lane & 1u) {
             order[found + __popc(these & ((1u << lane) - 1u))] = (hr_u32)n | adds << 16;
         }
@@ -345,6 +394,6 @@ HR_INLINE void tiles_seen(hr_u32 *order, const hr_u8 *seen, hr_i64 rows, int all
         if (found == 0) {
             order[0] = 0;
         }
-        order[-1] = (hr_u32)(found > 0 ? found : 1);
+        order[-1] = (hr_u32)(found > 0 ? found : 1) | (some ? SOME_ADD : 0u);
     }
 }

@@ -6,6 +6,9 @@
 #ifndef SCORES
 #define SCORES 0
 #endif
+#ifndef DROP // there is dropout, with SCORES alone; keys are a multiple of four then
+#define DROP 0
+#endif
 #ifndef EARLY // the pass of keys begins the products of the next tile before it waits for those of this one
 #define EARLY 0
 #endif
@@ -108,7 +111,8 @@ HR_KERNEL __launch_bounds__(THREADS, BLOCKS)
             const float p = weight(s[i / 4][i % 4], scale, shift[half]);
             s[i / 4][i % 4] = edge && key > ahead + half * 8 ? 0.0f : p;
         }
-        if (MASK != 4 && (hr_i64)(j + 1) * TILE > a.keys) { // what is behind the last key might weigh anything
+        if (MASK != 4 &&
+            (hr_i64)(j + 1) * TILE > a.keys) { // what is behind the last key might weigh anything
 #pragma unroll
             for (int i = 0; i < 32; i++) {
                 s[i / 4][i % 4] = (hr_i64)j * TILE + column_of(i) < a.keys ? s[i / 4][i % 4] : 0.0f;
@@ -153,6 +157,33 @@ HR_INLINE void products_wait_behind(const hr_u32 (&f)[4][4]) {
     } else {
         products_wait<0>();
     }
+}
+
+// Which of the scores of a step are kept, bit n * 4 + i for score i of piece n: keys `key` and `key` + 8 by queries n * 8 and the one behind.
+// Four keys side by side of one query share a draw, `across` of which are a query's; threads four apart have those keys.  `row`: the number
+// of the draw of this thread's first query and key 0.
+HR_INLINE hr_u32 kept_bits(const hr_control *control, const extra &e, hr_u32 sample, hr_u32 row,
+                           hr_u32 across, hr_u32 key) {
+    const hr_control c = *control;
+    const int lane = threadIdx.x & 31, turn = lane / 4 % 4;
+    const hr_u32 limit = (hr_u32)ceilf(e.drop * 16777216.0f);
+    const hr_u32 first = row + turn % 2 * across + key / 4 + turn / 2 * 2;
+    hr_u32 all = 0;
+#pragma unroll
+    for (int n = 0; n < 8; n++) {
+        hr_u32 w[4], own = 0;
+        hr_philox(c.seed, c.step, e.node, c.first_sample + sample, first + n * 8 * across, w);
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            own |= w[i] >> 8 >= limit ? 1u << i : 0u;
+        }
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            const hr_u32 bits = __shfl_sync(0xffffffffu, own, (lane & 19) | i << 2);
+            all |= (bits >> turn & 1u) << (n * 4 + i);
+        }
+    }
+    return all;
 }
 
 // dk and dv of a block's keys, over the queries that see them; scores are turned: rows are keys.
@@ -246,8 +277,17 @@ HR_KERNEL __launch_bounds__(THREADS, BLOCKS > 2 ? 2 : BLOCKS)
         m.init(mask, flags, e, a, b, h * a.group + n / each);
         return m.word(k0, (hr_i64)(begin + n % each) * TILE, a.keys);
     };
+    const auto kept_of = [&](int n) -> hr_u32 {
+        if (!DROP || n >= steps) {
+            return ~0u;
+        }
+        const hr_u32 across = (hr_u32)a.keys / 4;
+        const hr_i64 query =
+            (h * a.group + n / each) * a.queries + (hr_i64)(begin + n % each) * TILE + lane % 4 * 2;
+        return kept_bits(control, e, (hr_u32)b, (hr_u32)query * across, across, (hr_u32)(k0 + row));
+    };
     // Probabilities from the scores of step n.
-    const auto weigh = [&](int n, int slot, const char *tile, hr_u32 word) {
+    const auto weigh = [&](int n, int slot, const char *tile, hr_u32 word, hr_u32 kept) {
         const float *const column = columns + slot * 2 * TILE + lane % 4 * 2;
         const hr_i64 q0 = (hr_i64)(begin + n % each) * TILE;
         const hr_u32 flag = flag_of(words, n);
@@ -276,9 +316,14 @@ HR_KERNEL __launch_bounds__(THREADS, BLOCKS > 2 ? 2 : BLOCKS)
             }
         }
         pack(f, s);
+#pragma unroll
+        for (int i = 0; i < 16 && DROP; i++) {
+            f[i / 4][i % 4] &= (kept >> (2 * i) & 1u ? 0xffffu : 0u) |
+                               (kept >> (2 * i + 1) & 1u ? 0xffff0000u : 0u);
+        }
     };
     // dv, then the gradients of scores and dk; two groups of products.
-    const auto add_tile = [&](const char *stage, int slot) {
+    const auto add_tile = [&](const char *stage, int slot, hr_u32 kept) {
         const float *const column = columns + slot * 2 * TILE + lane % 4 * 2;
         products_begin();
         add_rows(out_v, f, stage + SIDE);
@@ -286,6 +331,10 @@ HR_KERNEL __launch_bounds__(THREADS, BLOCKS > 2 ? 2 : BLOCKS)
 #pragma unroll
         for (int i = 0; i < 32; i += 2) {
             const float2 off = *(const float2 *)(column + TILE + i / 4 * 8);
+            if (DROP) {
+                dp[i / 4][i % 4] = kept >> i & 1u ? dp[i / 4][i % 4] * e.keep : 0.0f;
+                dp[i / 4][i % 4 + 1] = kept >> (i + 1) & 1u ? dp[i / 4][i % 4 + 1] * e.keep : 0.0f;
+            }
             dp[i / 4][i % 4] = s[i / 4][i % 4] * (dp[i / 4][i % 4] - off.x);
             dp[i / 4][i % 4 + 1] = s[i / 4][i % 4 + 1] * (dp[i / 4][i % 4 + 1] - off.y);
         }
@@ -308,16 +357,16 @@ HR_KERNEL __launch_bounds__(THREADS, BLOCKS > 2 ? 2 : BLOCKS)
     };
 #if EARLY
     int flip = 0;
-    hr_u32 word = word_of(n);
+    hr_u32 word = word_of(n), kept = kept_of(n);
     begin_tile(stages);
     products_wait<1>();
     pinned(s);
     while (n < steps) {
         const int after = slot == STAGES - 1 ? 0 : slot + 1;
-        weigh(n, slot, masks + flip * MASKED_BYTES, word);
+        weigh(n, slot, masks + flip * MASKED_BYTES, word, kept);
         products_wait_behind(f);
         pinned(dp);
-        add_tile(stages + slot * EACH, slot);
+        add_tile(stages + slot * EACH, slot, kept);
         hr_async_wait<0>();
         shown();
         __syncthreads(); // the next tile is there, and all are done with the one before this
@@ -326,6 +375,7 @@ HR_KERNEL __launch_bounds__(THREADS, BLOCKS > 2 ? 2 : BLOCKS)
         begin_tile(stages + after * EACH); // behind the last it is read by nobody
         leave_scores(n);
         word = word_of(next);
+        kept = kept_of(next);
         products_wait<1>();
         pinned(s);
         pin(out_v);
@@ -347,12 +397,13 @@ HR_KERNEL __launch_bounds__(THREADS, BLOCKS > 2 ? 2 : BLOCKS)
         fetch_queries(later, after == STAGES - 1 ? 0 : after + 1, 0);
         const hr_u32 word = word_of(n);
         begin_tile(stage);
+        const hr_u32 kept = kept_of(n);
         products_wait<1>();
         pinned(s);
-        weigh(n, slot, stage + 2 * SIDE, word);
+        weigh(n, slot, stage + 2 * SIDE, word, kept);
         products_wait<0>();
         pinned(dp);
-        add_tile(stage, slot);
+        add_tile(stage, slot, kept);
         leave_scores(n);
         products_wait<0>();
         pin(out_v);
@@ -367,7 +418,8 @@ HR_KERNEL __launch_bounds__(THREADS, BLOCKS > 2 ? 2 : BLOCKS)
 #endif
     put_rows(dk + b * a.k_batch + h * a.depth, a.k_row, k0, a.keys, a.depth, ks, out_k, a.scale,
              a.scale);
-    put_rows(dv + b * a.v_batch + h * a.depth, a.v_row, k0, a.keys, a.depth, ks, out_v, 1.0f, 1.0f);
+    const float by = DROP ? e.keep : 1.0f; // of what is not dropped
+    put_rows(dv + b * a.v_batch + h * a.depth, a.v_row, k0, a.keys, a.depth, ks, out_v, by, by);
 }
 
 // An 8 by 8 matrix of 2-byte numbers, two neighbours of row lane / 4 a thread, turned.
@@ -402,7 +454,7 @@ HR_KERNEL __launch_bounds__(THREADS, DP == 64 && WGS < 3 ? 3 : 2)
     k += b * a.k_batch + h / a.group * a.depth;
     head_mask m;
     m.init(mask, flags, e, a, b, h);
-    for (int j = threadIdx.x; j < steps; j += THREADS) {
+    for (int j = threadIdx.x; MASK && j < steps; j += THREADS) {
         hr_u32 word = 0;
         for (int w = 0; w < WGS && q0 + w * 64 < a.queries; w++) {
             const hr_i64 key = (hr_i64)j * TILE, query = q0 + w * 64;

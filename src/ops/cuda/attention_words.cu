@@ -3,8 +3,9 @@
 //
 // MELEM hr_u8: 0 hides.  Numbers are added to scores: HIDDEN and less hides, 0 shows, and all else is added by whoever reads the words.
 // A byte for each tile says whether anything is shown (1), is to be added (2), is not shown (4), is hidden by a finite number (8).
-// No mask at all shows everything.  CAUSAL hides later keys than the query.  WHOLE: rows are whole pieces of 16 bytes.  TURNED: tiles are 16 keys by 64 queries, for the
-// gradient of keys; a thread has queries n * 8 + lane % 4 * 2 and the one behind then, n up to 7.
+// No mask at all shows everything.  CAUSAL hides later keys than the query.  WHOLE: rows are whole pieces of 16 bytes.  COPY: the mask is
+// written again with `pitch` elements a row, a multiple of 64; those behind the last key are 0.  TURNED: tiles are 16 keys by 64 queries, for the
+// gradient of keys; a thread has queries n * 8 + lane % 4 * 2 and the one behind then, n up to 7.  ELEM is the type of the scores' operands.
 #ifndef TURNED
 #define TURNED 0
 #endif
@@ -14,8 +15,14 @@
 #ifndef WHOLE
 #define WHOLE 0
 #endif
+#ifndef COPY
+#define COPY 0
+#endif
 #ifndef MELEM
 #define MELEM hr_u8
+#endif
+#ifndef ELEM
+#define ELEM hr_bf16
 #endif
 
 enum { THREADS = 256, SEEN = 1, ADDS = 2, HIDES = 4, FINITE = 8 };
@@ -64,6 +71,19 @@ HR_INLINE void fetch(row16 &x, const MELEM *from, hr_i32 count) {
         x.at[i] = i * EACH < count ? *(const hr_pack<MELEM, EACH> *)(from + i * EACH) : zeros;
     }
 }
+// To a row of whole pieces.
+HR_INLINE void put_row(MELEM *to, const row16 &x) {
+    enum { WIDE = 16 / (int)sizeof(MELEM) };
+#pragma unroll
+    for (int i = 0; i < 16; i += WIDE) {
+        hr_pack<MELEM, WIDE> y;
+#pragma unroll
+        for (int k = 0; k < WIDE; k++) {
+            y.at[k] = x.at[(i + k) / EACH].at[(i + k) % EACH];
+        }
+        *(hr_pack<MELEM, WIDE> *)(to + i) = y;
+    }
+}
 // The first so many of 16.
 HR_INLINE hr_u32 up_to(hr_i32 count) {
     return count <= 0 ? 0u : count > 15 ? 0xffffu : (1u << count) - 1u;
@@ -107,8 +127,10 @@ HR_INLINE void put(const keys16 (&m)[2], hr_u32 *words, hr_u8 *seen) {
 // is one tile of queries, of which along or across is 1 then.  A warp has a tile.
 HR_KERNEL __launch_bounds__(THREADS)
     attention_words(const MELEM *mask, hr_u32 *words, hr_u8 *seen, hr_i64 tiles, hr_i64 along,
-                    hr_i64 across, hr_i64 rows, hr_i64 queries, hr_i64 keys) {
-    const hr_u32 tile = blockIdx.x * (THREADS / 32) + threadIdx.x / 32, line = tile / (hr_u32)across;
+                    hr_i64 across, hr_i64 rows, hr_i64 queries, hr_i64 keys, MELEM *copy,
+                    hr_i64 pitch) {
+    const hr_u32 tile = blockIdx.x * (THREADS / 32) + threadIdx.x / 32,
+                 line = tile / (hr_u32)across;
     if (tile >= tiles) {
         return; // the whole warp
     }
@@ -126,9 +148,11 @@ HR_KERNEL __launch_bounds__(THREADS)
         // One tile of queries stands for all of them.
         const bool there = query < queries || (rows == 1 && !CAUSAL);
         count[half] = there ? (hr_i32)keys - key : 0;
-        fetch(x[half],
-              mask + ((hr_i64)(line / (hr_u32)along) * rows * keys + query * step + key),
+        fetch(x[half], mask + ((hr_i64)(line / (hr_u32)along) * rows * keys + query * step + key),
               mask == nullptr ? 0 : count[half]);
+        if (COPY && query < rows) {
+            put_row(copy + ((hr_i64)(line / (hr_u32)along) * rows + query) * pitch + key, x[half]);
+        }
         if (CAUSAL) { // later keys are not
             count[half] = count[half] < query - key + 1 ? count[half] : query - key + 1;
         }
@@ -145,7 +169,27 @@ HR_KERNEL __launch_bounds__(THREADS)
     put(m, words + (hr_i64)tile * 32, seen + tile);
 }
 
-// The same of masks of one row for all queries, as numbers: of each key three of bf16 that add up to its number over the scale (minus
+// A number in three parts that add up to it; what is left behind them is 0 where it is infinite.
+HR_INLINE void split(float left, hr_u32 (&parts)[3], hr_bf16) {
+#pragma unroll
+    for (int i = 0; i < 3; i++) {
+        parts[i] = __float_as_uint(left) >> 16;
+        left = left - left == 0.0f ? left - hr_bits_float(parts[i] << 16) : 0.0f;
+    }
+}
+// Of f16 the first part is over 2^15, which takes numbers up to 65,504 over a scale of 2^-15.
+HR_INLINE void split(float left, hr_u32 (&parts)[3], hr_f16) {
+#pragma unroll
+    for (int i = 0; i < 3; i++) {
+        const float by = i == 0 ? 32768.0f : 1.0f;
+        hr_f16 part;
+        hr_store(&part, left / by);
+        parts[i] = part.bits;
+        left = left - left == 0.0f ? left - hr_load(part) * by : 0.0f;
+    }
+}
+
+// The same of masks of one row for all queries, as numbers: of each key three of ELEM that add up to its number over the scale (minus
 // infinity where it is hidden) and five of 0, keys up to a whole tile.  A warp has a tile of 64 keys; tiles (count, across).
 HR_KERNEL __launch_bounds__(THREADS)
     attention_key_numbers(const MELEM *mask, uint4 *numbers, hr_u8 *seen, hr_i64 tiles,
@@ -161,17 +205,13 @@ HR_KERNEL __launch_bounds__(THREADS)
         const float none = hr_bits_float(0xff800000u),
                     x = key < keys ? hr_load(mask[(hr_i64)(tile / right) * keys + key]) : none;
         const bool hidden = sizeof(MELEM) == 1 ? key >= keys || x == 0.0f : x <= HIDDEN;
-        float left = hidden ? none : sizeof(MELEM) == 1 ? 0.0f : x * over;
+        const float left = hidden ? none : sizeof(MELEM) == 1 ? 0.0f : x * over;
         hr_u32 parts[3];
         any |= !hidden;
         hides |= hidden;
         adds |= !hidden && left != 0.0f;
         finite |= hidden && sizeof(MELEM) > 1 && x > none;
-#pragma unroll
-        for (int i = 0; i < 3; i++) {
-            parts[i] = __float_as_uint(left) >> 16;
-            left = left - left == 0.0f ? left - hr_bits_float(parts[i] << 16) : 0.0f;
-        }
+        split(left, parts, ELEM());
         numbers[(hr_i64)tile * 64 + own] = {parts[0] | parts[1] << 16, parts[2], 0, 0};
     }
     any = __any_sync(0xffffffffu, any);
