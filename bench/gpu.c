@@ -13,15 +13,18 @@
  *   --drag SHARE      of a copy's time that kernels beside it are planned to lose, instead of what was measured
  *   --profile         after the steps: one more, call by call: measured and planned time of each kind of op, what goes together as one
  *   --feed            a new batch every step; without it the first one is trained on again and again
+ *   --lock FILE       held (flock) while the GPU is used, so that processes side by side plan at once and measure one by one
  *
  * The peak is sampled every 10 ms by a thread, from before anything is opened on.  A row ends with the loss of the last
  * step in hexadecimal: equal texts are equal bits. */
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -66,6 +69,7 @@ enum { ALL = sizeof all / sizeof all[0], FLAGS = 32, ROW = 512 };
 
 typedef struct flags {
     const char *device;
+    const char *lock; /* NULL: nobody else uses the GPU */
     const char *only[FLAGS];
     int only_count;
     int steps, warm, exact, fastest, no_offload, no_measure, profile, feed, list;
@@ -85,10 +89,50 @@ static void need(const char *what, hr_status status, const char *why) {
     }
 }
 
+/* ---- turns ---- */
+
+/* Of this process at the GPU.  Kernels that are timed, and a context whose process NVML is to tell from others, want it alone. */
+typedef struct turn {
+    int fd; /* -1: there is nobody to wait for */
+    atomic_int held;
+    uint64_t since_ns, waited_ns, held_ns;
+} turn;
+
+static void turn_open(turn *t, const char *path) {
+    *t = (turn){.fd = path ? open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600) : -1};
+    if (path && t->fd < 0) {
+        stop(path, HR_E_IO, strerror(errno));
+    }
+}
+
+static void turn_take(turn *t) {
+    const uint64_t begin = hri_clock_ns();
+    if (t->held || t->fd < 0) {
+        return;
+    }
+    while (flock(t->fd, LOCK_EX)) {
+        if (errno != EINTR) {
+            stop("--lock", HR_E_IO, strerror(errno));
+        }
+    }
+    t->held = 1;
+    t->since_ns = hri_clock_ns();
+    t->waited_ns += t->since_ns - begin;
+}
+
+static void turn_give(turn *t) {
+    if (t->held) {
+        t->held_ns += hri_clock_ns() - t->since_ns;
+        (void)!flock(t->fd, LOCK_UN);
+        t->held = 0;
+    }
+}
+
 /* ---- the peak, seen by a thread ---- */
 
 typedef struct sampler {
     hri_engine *engine;
+    turn *turn; /* outside of it nothing changes, and NVML answers one process at a time */
     pthread_t thread;
     atomic_int over;
     _Atomic uint64_t most, looks;
@@ -106,7 +150,9 @@ static void look(sampler *s) {
 static void *sample(void *user) {
     sampler *s = user;
     while (!atomic_load(&s->over)) {
-        look(s);
+        if (s->turn->fd < 0 || atomic_load(&s->turn->held)) {
+            look(s);
+        }
         nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
     }
     return NULL;
@@ -285,6 +331,11 @@ static void add_call(void *user, uint32_t node, uint64_t bytes, double ns, uint3
     }
 }
 
+static int by_number(const void *a, const void *b) {
+    const double d = *(const double *)a - *(const double *)b;
+    return d > 0 ? 1 : d < 0 ? -1 : 0;
+}
+
 static int by_time(const void *a, const void *b) {
     const double d = ((const line *)b)->ns - ((const line *)a)->ns;
     return d > 0 ? 1 : d < 0 ? -1 : 0;
@@ -385,8 +436,34 @@ typedef struct rig {
     hri_fit_plans plans;
     uint64_t budget;
     sampler sampler;
+    turn turn;
     double plan_seconds;
 } rig;
+
+/* Times are measured in this process's turn, which lasts until the search begins. */
+static double time_op(void *user, const hri_sig *sig, uint32_t variant) {
+    rig *r = user;
+    turn_take(&r->turn);
+    return hri_timing_time(r->timing, sig, variant);
+}
+
+static double time_together(void *user, const hri_trial_op *ops, uint32_t count) {
+    rig *r = user;
+    turn_take(&r->turn);
+    return hri_timing_together(r->timing, ops, count);
+}
+
+static double time_crowd(void *user, const hri_trial_op *ops, uint32_t count, uint32_t *used) {
+    rig *r = user;
+    turn_take(&r->turn);
+    return hri_timing_many(r->timing, ops, count, used);
+}
+
+static hr_status search_begins(void *user) {
+    rig *r = user;
+    turn_give(&r->turn);
+    return HR_OK;
+}
 
 static void open_device(rig *r) {
     const hri_gpu_options o = {.exact_f32 = r->f->exact, .fastest = r->f->fastest};
@@ -397,6 +474,7 @@ static void open_device(rig *r) {
     need(r->f->device, hr_device_find(r->ctx, r->f->device, &r->device), NULL);
     need(r->f->device, hri_engine_open(r->device, &o, &r->engine, &why), why.text);
     r->sampler.engine = r->engine;
+    r->sampler.turn = &r->turn;
     if (pthread_create(&r->sampler.thread, NULL, sample, &r->sampler)) {
         stop("a thread", HR_E_NOMEM_HOST, NULL);
     }
@@ -456,22 +534,26 @@ static void plan(rig *r) {
     r->job.batch = atoll(r->c->batch);
     r->job.no_offload = (uint8_t)r->f->no_offload;
     r->job.effort = r->f->effort * 1000;
-    r->job.time_ns = hri_timing_time;
-    r->job.together_ns = hri_timing_together;
-    r->job.many_ns = hri_timing_many;
-    r->job.time_user = r->timing;
+    r->job.time_ns = time_op;
+    r->job.together_ns = time_together;
+    r->job.many_ns = time_crowd;
+    r->job.time_user = r;
+    r->job.tick = search_begins;
+    r->job.tick_user = r;
     need("planning", hri_fit_open(&r->job, &r->fit, &why), why.text);
     need("planning", hri_fit_search(&r->fit, r->budget, 1, &r->plans, &why), why.text);
     uint64_t known, measured;
     hri_timing_counts(r->timing, &known, &measured);
     r->plan_seconds = (double)(hri_clock_ns() - begin) / 1e9;
     printf("planned in %.1f s: peak %.1f MiB, floor %.1f, plain %.1f; %u parts, %llu ops again, "
-           "%.1f MiB away, predicted %.3f ms (%.3f without a budget); %llu timings, %llu new\n",
+           "%.1f MiB away, predicted %.3f ms (%.3f without a budget); %llu timings, %llu new, %.1f "
+           "s\n",
            r->plan_seconds, (double)r->plans.peak_bytes / MIB,
            (double)r->plans.c->floor_bytes / MIB, (double)r->fit.unplanned_bytes / MIB,
            r->plans.c->parts, (unsigned long long)r->plans.again_count,
            (double)r->plans.copied_bytes / MIB, r->plans.time_ns / 1e6, r->fit.base_time_ns / 1e6,
-           (unsigned long long)known, (unsigned long long)measured);
+           (unsigned long long)known, (unsigned long long)measured,
+           (double)hri_timing_trial_ns(r->timing) / 1e9);
     fflush(stdout);
 }
 
@@ -484,6 +566,9 @@ static void finish(rig *r, hri_planned *p) {
     hri_engine_close(r->engine);
     hr_model_close(r->model);
     hr_ctx_destroy(r->ctx);
+    if (r->turn.fd >= 0) {
+        close(r->turn.fd);
+    }
 }
 
 /* Of a step: images, or tokens where a sample is a row of ids. */
@@ -506,8 +591,11 @@ static void run_one(const flags *f, const configuration *c, int row_fd) {
     hri_numbers last = {0};
     hri_measured m;
     char row[ROW];
+    turn_open(&r.turn, f->lock);
+    turn_take(&r.turn);
     open_device(&r);
     plan(&r);
+    turn_take(&r.turn);
     feeds.limit = (uint32_t)hr_model_classes(r.model);
     feeds.parted = r.plans.c->parts > 1;
     const hri_planned_options o = {.device = r.device,
@@ -533,24 +621,40 @@ static void run_one(const flags *f, const configuration *c, int row_fd) {
         exit(OUTGROWN);
     }
     need("set-up", taken, why.text);
+    const uint64_t most_before = atomic_exchange(&r.sampler.most, 0); /* timings take memory, too */
     uint64_t digest = 0;
     uint64_t begin = hri_clock_ns();
+    double *each_ms = must(calloc((size_t)f->steps, sizeof *each_ms));
     for (int s = 0; s < f->warm + f->steps; s++) {
-        begin = s == f->warm ? hri_clock_ns() : begin;
+        const uint64_t start = hri_clock_ns();
+        begin = s == f->warm ? start : begin;
         need("a step", hri_planned_step(p, &last, &why), why.text);
         digest = hri_hash_u64(digest ^ hri_hash_bytes(&last.loss, sizeof last.loss, 0));
+        if (s >= f->warm) {
+            each_ms[s - f->warm] = (double)(hri_clock_ns() - start) / 1e6;
+        }
     }
     const double ms = (double)(hri_clock_ns() - begin) / 1e6 / f->steps;
+    qsort(each_ms, (size_t)f->steps, sizeof *each_ms, by_number);
     const double count = things(hri_planned_graph(p), r.job.batch);
     hri_planned_measure(p, &m);
     look(&r.sampler);
-    const double peak = (double)atomic_load(&r.sampler.most);
+    const uint64_t most = atomic_load(&r.sampler.most);
+    const double peak = (double)(most > most_before ? most : most_before);
     if (f->profile) {
         show_profile(p, &times, ms);
     }
-    printf("runtime planned %.1f MiB, measured %.1f MiB; %llu looks\n",
+    turn_give(&r.turn);
+    if (f->lock) {
+        printf("waited %.1f s for the GPU, held it %.1f s\n", (double)r.turn.waited_ns / 1e9,
+               (double)r.turn.held_ns / 1e9);
+    }
+    printf("runtime planned %.1f MiB, measured %.1f MiB; %llu looks; median step %.3f ms, NVML "
+           "meanwhile %.1f MiB\n",
            (double)planned_runtime / MIB, (double)m.runtime_bytes / MIB,
-           (unsigned long long)atomic_load(&r.sampler.looks));
+           (unsigned long long)atomic_load(&r.sampler.looks), each_ms[f->steps / 2],
+           (double)most / MIB);
+    free(each_ms);
     snprintf(row, sizeof row,
              "%-10s %-5s %5s %8s %5u %9.1f %9.1f %4s %10.0f %9.3f %9.3f %6llu %9.1f %a %016llx\n",
              c->model,
@@ -676,6 +780,8 @@ int main(int argc, char **argv) {
             f.only[f.only_count++] = argv[++i];
         } else if (!strcmp(a, "--drag") && left) {
             f.drag = atof(argv[++i]);
+        } else if (!strcmp(a, "--lock") && left) {
+            f.lock = argv[++i];
         } else if (!strcmp(a, "--reserve") && left) {
             f.reserve = (uint64_t)atoll(argv[++i]);
         } else if (!strcmp(a, "--row") && left) {

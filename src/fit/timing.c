@@ -93,12 +93,14 @@ static void load(hri_timing *t) {
     hri_cache_close(&cache);
 }
 
-static void save(const hri_timing *t) {
+/* What another process has added meanwhile stays, and what both have measured is as the file has it. */
+static void save(hri_timing *t) {
     hri_cache cache = {.fd = -1};
     hri_json json;
     const char *key;
     uint64_t bits;
     char *text;
+    load(t);
     const size_t count = hri_strmap_count(&t->seen);
     size_t skipped = count > ENTRIES ? count - ENTRIES : 0; /* the oldest */
     hri_json_init(&json);

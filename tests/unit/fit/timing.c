@@ -61,6 +61,39 @@ TEST(timing, a_second_run_measures_nothing_and_says_the_same) {
     remove_folder(folder);
 }
 
+static hri_timing *open_in(const char *folder) {
+    const hri_timing_options o = {
+        .folder = folder, .device = "host", .flops_per_ns = 10, .bytes_per_ns = 10};
+    hri_timing *t;
+    CHECK_OK(hri_timing_open(&o, &t));
+    return t;
+}
+
+static double time_last(hri_timing *t, const hr_graph *g) {
+    return hri_timing_time(t, &g->nodes[g->node_count - 1].sig, 0);
+}
+
+TEST(timing, two_at_once_keep_what_both_measured) {
+    char folder[] = "/tmp/headroom-timing-XXXXXX";
+    CHECK(mkdtemp(folder));
+    hr_graph *small = make_graph(8), *large = make_graph(9);
+    hri_timing *first = open_in(folder), *second = open_in(folder);
+    const double both = time_last(first, small), one = time_last(first, large);
+    CHECK(both > 0 && one > 0 && time_last(second, small) > 0);
+    hri_timing_close(first);
+    hri_timing_close(second);
+    hri_timing *third = open_in(folder);
+    uint64_t known, measured;
+    CHECK(time_last(third, small) == both && time_last(third, large) == one);
+    hri_timing_counts(third, &known, &measured);
+    CHECK_EQ(measured, 0);
+    CHECK_EQ(known, 2);
+    hri_timing_close(third);
+    hr_graph_destroy(small);
+    hr_graph_destroy(large);
+    remove_folder(folder);
+}
+
 TEST(timing, a_spoiled_cache_is_measured_again) {
     char folder[] = "/tmp/headroom-timing-XXXXXX", command[300];
     double sum;

@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/fault.h"
+#include "base/hash.h"
 #include "plan/bound.h"
 #include "plan/descend.h"
 #include "plan/from_graph.h"
@@ -92,6 +93,31 @@ TEST(planner, nests_checkpoints_where_memory_is_very_small) {
     CHECK(plan->again_count > 32);
     hri_plan_destroy(plan);
     hri_problem_deinit(&p);
+}
+
+static double uneven(void *user, const hri_problem_op *op, uint32_t variant) {
+    (void)variant;
+    return 5 + (double)(hri_hash_u64((uint64_t)(op - ((const hri_problem *)user)->ops)) % 50);
+}
+
+/* On chains of layers that take from 5 to 54 each. */
+TEST(planner, has_no_slower_plan_for_a_larger_budget) {
+    for (uint32_t n = 12; n <= 24; n += 6) {
+        hri_problem p;
+        double before = INFINITY;
+        chain(n, &p);
+        hri_problem_retime(&p, uneven, &p);
+        for (uint64_t budget = 500; budget <= 100 * n + 100; budget += 100) {
+            const hri_plan_options o = {.budget_bytes = budget};
+            hri_plan *plan = NULL;
+            CHECK_OK(hri_plan_make(&p, &o, &plan, NULL, NULL));
+            CHECK_LE(plan->arena_bytes, budget);
+            CHECK(plan->time_ns <= before);
+            before = plan->time_ns;
+            hri_plan_destroy(plan);
+        }
+        hri_problem_deinit(&p);
+    }
 }
 
 TEST(planner, says_impossible_only_below_the_floor_and_names_the_op) {
