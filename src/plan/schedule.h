@@ -119,7 +119,7 @@ int hri_schedule_can_drop(const hri_schedule *s, uint32_t value);
  * overwritten) or becomes absurdly long, HR_E_NOMEM_HOST. */
 HR_MUST_CHECK hr_status hri_schedule_run(hri_schedule *s);
 
-/* After a run: brings ops that go together (`joins` of problem.h) next to one another where the limit bears it.  The next run
+/* After a run: brings ops that go together (`joins` and `after` of problem.h) next to one another where the limit bears it.  The next run
  * undoes it.  *moved: so many were apart. */
 HR_MUST_CHECK hr_status hri_schedule_join(hri_schedule *s, uint32_t *moved);
 /* After a run, too: updates that nobody waits for come next to one another where the limit bears it.  A schedule with

@@ -2,7 +2,8 @@
  *
  * Some ops make a sum that they read themselves, when it would have been made right before them (`joins`).  What is made again
  * for such an op comes between the two: here the sum moves behind it, where the bytes that its inputs hold meanwhile stay
- * under the limit.  Nothing else changes: the same ops run, and as often. */
+ * under the limit.  Others are one launch with the op whose result they read (`after`): those move up behind it.  Nothing else
+ * changes: the same ops run, and as often. */
 #include "plan/schedule_int.h"
 
 /* The entry that runs something right behind entry e, or before it, over copies; HRI_PROBLEM_NONE: there is none.  Whoever runs
@@ -112,6 +113,77 @@ double hri_schedule_apart(const hri_schedule *s) {
     return lost;
 }
 
+/* The entry that made what entry f reads of op `maker`; HRI_PROBLEM_NONE: it runs again, or is no entry that runs something, or
+ * another input of f is made later or comes back from another memory. */
+static uint32_t find_made(const hri_schedule *s, uint32_t f, uint32_t maker) {
+    const hri_problem_op *op = &s->p->ops[s->entries[f].op];
+    const hri_touch *t = s->touches + s->entries[f].first;
+    uint32_t latest = 0, made = HRI_PROBLEM_NONE;
+    for (uint32_t i = 0; i < op->in_count; i++) {
+        const hri_instance *x = &s->instances[t[i].instance];
+        const int given = s->p->values[x->value].role != HRI_ROLE_MADE && x->birth == 0;
+        if (s->fixed[x->value] || (!given && s->entries[x->birth].kind != HRI_STEP_RUN)) {
+            return HRI_PROBLEM_NONE;
+        }
+        latest = x->birth > latest ? x->birth : latest;
+        made = !given && s->entries[x->birth].op == maker ? x->birth : made;
+    }
+    return made == latest ? made : HRI_PROBLEM_NONE;
+}
+
+/* May entry f run right behind entry e, if what it makes is held from there on? */
+static int may_come(const hri_schedule *s, uint32_t e, uint32_t f, uint64_t *held) {
+    const hri_problem_op *op = &s->p->ops[s->entries[f].op];
+    *held = 0;
+    for (uint32_t k = 0; k < op->out_count; k++) {
+        if (s->fixed[op->out[k].value]) {
+            return 0;
+        }
+        *held += s->p->values[op->out[k].value].room_bytes;
+    }
+    for (uint32_t k = e + 1; k <= f; k++) {
+        if (s->live[k] + *held > s->limit) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+/* Does what stands behind entry e go with it? */
+static int has_company(const hri_schedule *s, uint32_t e) {
+    const uint32_t next = run_behind(s, e), n = s->entries[e].op;
+    const uint32_t behind = next == HRI_PROBLEM_NONE ? n : s->entries[next].op;
+    return next != HRI_PROBLEM_NONE &&
+           (s->p->ops[behind].after == n + 1 || hri_problem_joined(s->p, behind) == n ||
+            hri_problem_beside(s->p, behind) == n);
+}
+
+/* Ops that would be one launch with the one whose result they read come up behind it.  Returns how many. */
+static uint32_t bring_up(hri_schedule *s) {
+    struct hri_schedule_scratch *x = s->scratch;
+    uint32_t moved = 0;
+    for (uint32_t f = 0; f < s->entry_count; f++) {
+        const int runs = s->entries[f].kind == HRI_STEP_RUN && !s->entries[f].again;
+        const hri_problem_op *op = runs ? &s->p->ops[s->entries[f].op] : NULL;
+        if (!op || !op->after || !(op->alone_ns > 0) || op->many || has_company(s, f)) {
+            continue;
+        }
+        const uint32_t e = find_made(s, f, op->after - 1);
+        uint64_t held;
+        if (e == HRI_PROBLEM_NONE || run_behind(s, e) == f || has_company(s, e) ||
+            x->keys[e] != 2 * (uint64_t)e + 1 || x->keys[f] != 2 * (uint64_t)f + 1 ||
+            !may_come(s, e, f, &held)) {
+            continue;
+        }
+        x->keys[f] = 2 * (uint64_t)(e + 1);
+        moved++;
+        for (uint32_t k = e + 1; k <= f; k++) {
+            s->live[k] += held;
+        }
+    }
+    return moved;
+}
+
 hr_status hri_schedule_join(hri_schedule *s, uint32_t *moved) {
     struct hri_schedule_scratch *x = s->scratch;
     *moved = 0;
@@ -139,6 +211,7 @@ hr_status hri_schedule_join(hri_schedule *s, uint32_t *moved) {
             s->live[k] += held; /* for the ones that come */
         }
     }
+    *moved += bring_up(s);
     return *moved ? hri_schedule_reorder(s) : HR_OK;
 }
 

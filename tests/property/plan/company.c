@@ -75,7 +75,7 @@ static void move(const hri_problem *p, const hri_plan *plan, uint32_t *order) {
 static double alone_ns(const hri_problem *p, const hri_plan *plan) {
     uint32_t *order = calloc(plan->step_count + 1, sizeof *order);
     double sum = 0;
-    int taken = 0;
+    int taken = 0, launched[4] = {0}; /* of many, by kind: once, which is in their times */
     CHECK(order != NULL);
     move(p, plan, order);
     for (uint32_t i = 0; i < plan->step_count; i++) {
@@ -88,10 +88,11 @@ static double alone_ns(const hri_problem *p, const hri_plan *plan) {
         const hri_problem_op *op = &p->ops[s->op];
         const int with = op->after && before && before->kind == HRI_STEP_RUN &&
                          before->op == op->after - 1 && (!taken || (taken == 2 && op->chain));
-        const int many =
-            op->many && ((before && kind_at(p, plan, order[i - 1]) == op->many) ||
-                         (i + 1 < plan->step_count && kind_at(p, plan, order[i + 1]) == op->many));
-        sum += with || many ? 0 : op->alone_ns;
+        const int goes_on = op->many && before && kind_at(p, plan, order[i - 1]) == op->many;
+        const int begins = op->many && !goes_on && i + 1 < plan->step_count &&
+                           kind_at(p, plan, order[i + 1]) == op->many;
+        sum += with || goes_on || (begins && !launched[op->many]) ? 0 : op->alone_ns;
+        launched[op->many] |= begins;
         taken = with ? 1 + op->chain : 0;
     }
     free(order);

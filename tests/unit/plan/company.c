@@ -166,6 +166,48 @@ TEST(company, neighbours_go_with_one_another_once) {
     hri_problem_deinit(&p);
 }
 
+/* a, then b that reads it, then c that reads it too and would be one launch with it; then what reads both. */
+static void apart_by_one(hri_problem *p, uint32_t reads_of_c) {
+    enum { A = 1, B, C, D };
+    static const uint32_t x[] = {X}, a[] = {A}, both[] = {A, B}, ends[] = {B, C};
+    add_values(p, D + 1, 0);
+    add_op(p, x, 1, (hri_problem_output){.value = A}, (hri_problem_op){.phase = 0});
+    add_op(p, a, 1, (hri_problem_output){.value = B}, (hri_problem_op){.phase = 0});
+    add_op(p, both, reads_of_c, (hri_problem_output){.value = C},
+           (hri_problem_op){.after = 1, .alone_ns = 4});
+    add_op(p, ends, 2, (hri_problem_output){.value = D}, (hri_problem_op){.phase = 0});
+    CHECK_OK(hri_problem_finish(p, NULL));
+}
+
+static double joined_ns(const hri_problem *p, uint64_t limit) {
+    hri_schedule s;
+    uint32_t moved;
+    hri_plan *plan = NULL;
+    CHECK_OK(hri_schedule_init(&s, p));
+    CHECK_OK(hri_schedule_run(&s));
+    s.limit = limit;
+    CHECK_OK(hri_schedule_join(&s, &moved));
+    CHECK_LE(s.peak_bytes, limit);
+    const hri_plan_options o = {.budget_bytes = limit + p->persistent_bytes};
+    CHECK_OK(hri_place(&s, &o, 10, &plan));
+    CHECK_OK(hri_plan_check(p, plan, o.budget_bytes, NULL));
+    const double time = plan->time_ns;
+    hri_plan_destroy(plan);
+    hri_schedule_deinit(&s);
+    return time;
+}
+
+TEST(company, who_goes_with_the_op_it_reads_comes_up_behind_it) {
+    hri_problem p;
+    apart_by_one(&p, 1);
+    CHECK(joined_ns(&p, 600) == 40);
+    CHECK(joined_ns(&p, 400) == 40 + 4); /* no room for it so early */
+    hri_problem_deinit(&p);
+    apart_by_one(&p, 2); /* it needs what stands between */
+    CHECK(joined_ns(&p, 600) == 40 + 4);
+    hri_problem_deinit(&p);
+}
+
 TEST(company, is_written_and_read) {
     hri_problem p, q;
     char *text;
