@@ -403,7 +403,8 @@ static void add_net(const hri_fit_case *c, hri_fit_plans *sums) {
     }
 }
 
-/* Where inputs travel to the device, those of all parts but the first come between them: nobody feeds a part ahead. */
+/* A batch in parts is fed in turns, and adds up in another order: where inputs travel to the device, those of all parts but
+ * the first count as if nobody fed ahead, so that parts are worth it where they are chosen. */
 static double feed_ns(const hri_fit_job *job, const hri_fit_case *c) {
     const hri_machine *m =
         c->threads == 0 && job->nominal.in_bytes_per_ns > 0 ? &job->nominal : &job->machine;
