@@ -113,8 +113,8 @@ double hri_schedule_apart(const hri_schedule *s) {
     return lost;
 }
 
-/* The entry that made what entry f reads of op `maker`; HRI_PROBLEM_NONE: it runs again, or is no entry that runs something, or
- * another input of f is made later or comes back from another memory. */
+/* The entry that made what entry f reads of op `maker`; HRI_PROBLEM_NONE: another input of f is made later, comes back from
+ * another memory, or may be updated meanwhile. */
 static uint32_t find_made(const hri_schedule *s, uint32_t f, uint32_t maker) {
     const hri_problem_op *op = &s->p->ops[s->entries[f].op];
     const hri_touch *t = s->touches + s->entries[f].first;

@@ -262,17 +262,6 @@ hr_status hri_batch_norm_grad_cuda(const hri_gpu_call *c, hri_batch_norm_sign si
 
 /* ---- dy as the sum of two, which the call before would have made ---- */
 
-typedef struct range {
-    hr_addr first, end;
-} range;
-
-static range range_of(hr_addr at, uint64_t bytes) {
-    return (range){at, at + bytes};
-}
-static int touch(range a, range b) {
-    return a.first < b.end && b.first < a.end;
-}
-
 /* The rows of `more` in which the parts may leave their sums: the last group of rows that every part has; 0: none.  What the
  * launch in the middle writes while it reads them must lie elsewhere. */
 static hr_addr room_for_sums(const hri_gpu_call *c, const cut *k, hr_addr more) {
@@ -284,10 +273,10 @@ static hr_addr room_for_sums(const hri_gpu_call *c, const cut *k, hr_addr more) 
         return 0;
     }
     const uint64_t size = (uint64_t)(group * k->channels * bytes);
-    const range room = range_of(more + (uint64_t)(rounds - 1) * size, size);
-    const int clear = !touch(room, range_of(c->workspace, workspace_of(k))) &&
-                      !touch(room, range_of(c->out[1], hr_meta_bytes(&s->out[1]))) &&
-                      !touch(room, range_of(c->out[2], hr_meta_bytes(&s->out[2])));
+    const hri_gpu_span room = hri_gpu_span_of(more + (uint64_t)(rounds - 1) * size, size);
+    const int clear = !hri_gpu_touch(room, hri_gpu_span_of(c->workspace, workspace_of(k))) &&
+                      !hri_gpu_touch(room, hri_gpu_span_of(c->out[1], hr_meta_bytes(&s->out[1]))) &&
+                      !hri_gpu_touch(room, hri_gpu_span_of(c->out[2], hr_meta_bytes(&s->out[2])));
     return clear ? room.first : 0;
 }
 
@@ -296,17 +285,18 @@ hr_status hri_batch_norm_grad_sum_cuda(const hri_gpu_call *c, hri_batch_norm_sig
     const cut k = cut_of(&c->sig->in[1], GRAD_BLOCKS);
     const uint64_t bytes = hr_meta_bytes(&c->sig->in[0]);
     const hr_addr dz = c->out[3];
-    const range work = range_of(c->workspace, workspace_of(&k));
+    const hri_gpu_span work = hri_gpu_span_of(c->workspace, workspace_of(&k));
     arrival from = {.dy = a == dz ? a : b, .more = a == dz ? b : a};
     const int free_standing =
-        !touch(range_of(dz, bytes), range_of(from.more, bytes)) &&
-        (from.dy == dz || !touch(range_of(dz, bytes), range_of(from.dy, bytes)));
+        !hri_gpu_touch(hri_gpu_span_of(dz, bytes), hri_gpu_span_of(from.more, bytes)) &&
+        (from.dy == dz ||
+         !hri_gpu_touch(hri_gpu_span_of(dz, bytes), hri_gpu_span_of(from.dy, bytes)));
     /* dz takes the place of the sum, so that nobody can miss it; and the first launch must not write what it still reads. */
-    if (dz != c->in[0] || !free_standing || touch(work, range_of(from.dy, bytes)) || k.rows == 0 ||
-        k.channels == 0) {
+    if (dz != c->in[0] || !free_standing || hri_gpu_touch(work, hri_gpu_span_of(from.dy, bytes)) ||
+        k.rows == 0 || k.channels == 0) {
         return HR_E_UNSUPPORTED;
     }
-    if (touch(work, range_of(from.more, bytes))) { /* so it is dead */
+    if (hri_gpu_touch(work, hri_gpu_span_of(from.more, bytes))) { /* so it is dead */
         from.sums = room_for_sums(c, &k, from.more);
         if (!from.sums) {
             return HR_E_UNSUPPORTED;
@@ -320,11 +310,11 @@ hr_status hri_batch_norm_grad_sum_cuda(const hri_gpu_call *c, hri_batch_norm_sig
 hr_status hri_batch_norm_relu_grad_beside_cuda(const hri_gpu_call *c, const hri_gpu_call *again) {
     const hri_sig *s = c->sig;
     const cut k = cut_of(&s->in[1], GRAD_BLOCKS);
-    const range y = range_of(again->out[0], hr_meta_bytes(&s->in[1]));
+    const hri_gpu_span y = hri_gpu_span_of(again->out[0], hr_meta_bytes(&s->in[1]));
     const hr_addr *in = again->in;
     if (again->sig->in_count != 5 || !((const hri_batch_norm_apply_attr *)again->sig->attr)->relu ||
         in[1] != c->in[2] || in[2] != c->in[5] || in[3] != c->in[3] || in[4] != c->in[4] ||
-        touch(y, range_of(c->workspace, workspace_of(&k)))) {
+        hri_gpu_touch(y, hri_gpu_span_of(c->workspace, workspace_of(&k)))) {
         return HR_E_UNSUPPORTED;
     }
     return run_grad(c, HRI_BN_FROM_X, &(arrival){.dy = c->in[0], .y = again->out[0]});

@@ -337,17 +337,6 @@ hr_status hri_conv_norm_cuda(const hri_gpu_call *c) {
 
 /* ---- dy as the sum of two, which the call before would have made ---- */
 
-typedef struct range {
-    hr_addr first, end;
-} range;
-
-static range range_of(hr_addr at, uint64_t bytes) {
-    return (range){at, at + bytes};
-}
-static int touch(range a, range b) {
-    return a.first < b.end && b.first < a.end;
-}
-
 /* The same for parts of all sums: tiles of rows that their own block alone has read.  Meanwhile t, s, G and S are written. */
 static hr_addr room_for_parts(const hri_conv_norm *v, const whole *f, hr_addr more,
                               const places *at) {
@@ -357,10 +346,10 @@ static hr_addr room_for_parts(const hri_conv_norm *v, const whole *f, hr_addr mo
         hri_gpu_up(whole_numbers(f) * (int64_t)sizeof(float), f->depth * f->slice * small);
     const int64_t rows = need * parts * f->depth;
     const uint64_t size = (uint64_t)(rows * v->n * small);
-    const range written = {at->t, at->of_q};
+    const hri_gpu_span written = {at->t, at->of_q};
     for (int64_t i = 0; i < TRIES && (i + 1) * rows <= v->rows; i++) {
-        const range room = range_of(more + (uint64_t)i * size, size);
-        if (!touch(room, written)) {
+        const hri_gpu_span room = hri_gpu_span_of(more + (uint64_t)i * size, size);
+        if (!hri_gpu_touch(room, written)) {
             return room.first;
         }
     }
@@ -378,8 +367,8 @@ static hr_addr room_for_sums(const hri_conv_norm *v, const cut *k, hr_addr more,
     }
     const uint64_t size = (uint64_t)(group * k->channels * bytes);
     for (int64_t i = 1; i <= rounds && i <= TRIES; i++) {
-        const range room = range_of(more + (uint64_t)(rounds - i) * size, size);
-        if (!touch(room, range_of(t, (uint64_t)v->n * sizeof(float)))) {
+        const hri_gpu_span room = hri_gpu_span_of(more + (uint64_t)(rounds - i) * size, size);
+        if (!hri_gpu_touch(room, hri_gpu_span_of(t, (uint64_t)v->n * sizeof(float)))) {
             return room.first;
         }
     }
@@ -396,16 +385,18 @@ hr_status hri_conv_norm_sum_cuda(const hri_gpu_call *c, hr_addr first, hr_addr s
     const hr_addr dz = c->out[HRI_CN_DZ];
     const places at = places_of(&v, c->workspace);
     const whole *f = whole_of(&v);
-    const range sums = range_of(at.of_dz, f ? whole_bytes(&v, f) : parts_bytes(&k));
+    const hri_gpu_span sums = hri_gpu_span_of(at.of_dz, f ? whole_bytes(&v, f) : parts_bytes(&k));
     arrival from = {.dy = first == dz ? first : second, .more = first == dz ? second : first};
     const int free_standing =
-        !touch(range_of(dz, bytes), range_of(from.more, bytes)) &&
-        (from.dy == dz || !touch(range_of(dz, bytes), range_of(from.dy, bytes)));
+        !hri_gpu_touch(hri_gpu_span_of(dz, bytes), hri_gpu_span_of(from.more, bytes)) &&
+        (from.dy == dz ||
+         !hri_gpu_touch(hri_gpu_span_of(dz, bytes), hri_gpu_span_of(from.dy, bytes)));
     /* dz takes the place of the sum, so that nobody can miss it; and the first launch must not write what it still reads. */
-    if (dz != c->in[HRI_CN_DY] || !free_standing || touch(sums, range_of(from.dy, bytes))) {
+    if (dz != c->in[HRI_CN_DY] || !free_standing ||
+        hri_gpu_touch(sums, hri_gpu_span_of(from.dy, bytes))) {
         return HR_E_UNSUPPORTED;
     }
-    if (touch(sums, range_of(from.more, bytes))) { /* so it is dead */
+    if (hri_gpu_touch(sums, hri_gpu_span_of(from.more, bytes))) { /* so it is dead */
         from.sums =
             f ? room_for_parts(&v, f, from.more, &at) : room_for_sums(&v, &k, from.more, at.t);
         if (!from.sums) {

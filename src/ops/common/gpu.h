@@ -35,6 +35,17 @@ static inline int64_t hri_gpu_up(int64_t n, int64_t by) {
     return (n + by - 1) / by;
 }
 
+/* Memory of a call, and whether two such places have bytes in common. */
+typedef struct hri_gpu_span {
+    hr_addr first, end;
+} hri_gpu_span;
+static inline hri_gpu_span hri_gpu_span_of(hr_addr at, uint64_t bytes) {
+    return (hri_gpu_span){at, at + bytes};
+}
+static inline int hri_gpu_touch(hri_gpu_span a, hri_gpu_span b) {
+    return a.first < b.end && b.first < a.end;
+}
+
 /* Bytes of a part of a work space, so that the next one begins where values may. */
 static inline uint64_t hri_gpu_whole(uint64_t bytes) {
     return (bytes + 255) / 256 * 256;

@@ -51,14 +51,18 @@ static void three_updates(hri_problem *p) {
     CHECK_OK(hri_problem_finish(p, NULL));
 }
 
-static double planned_ns(const hri_problem *p, uint64_t limit) {
+typedef hr_status bring_fn(hri_schedule *s, uint32_t *moved);
+
+/* Of the plan after `bring` has moved what it moves. */
+static double time_after(bring_fn *bring, const hri_problem *p, uint64_t limit) {
     hri_schedule s;
     uint32_t moved;
     hri_plan *plan = NULL;
     CHECK_OK(hri_schedule_init(&s, p));
     CHECK_OK(hri_schedule_run(&s));
     s.limit = limit;
-    CHECK_OK(hri_schedule_gather(&s, &moved));
+    CHECK_OK(bring(&s, &moved));
+    CHECK_LE(s.peak_bytes, limit);
     const hri_plan_options o = {.budget_bytes = limit + p->persistent_bytes};
     CHECK_OK(hri_place(&s, &o, 10, &plan));
     CHECK_OK(hri_plan_check(p, plan, o.budget_bytes, NULL));
@@ -67,6 +71,14 @@ static double planned_ns(const hri_problem *p, uint64_t limit) {
     hri_plan_destroy(plan);
     hri_schedule_deinit(&s);
     return time;
+}
+
+static double planned_ns(const hri_problem *p, uint64_t limit) {
+    return time_after(hri_schedule_gather, p, limit);
+}
+
+static double joined_ns(const hri_problem *p, uint64_t limit) {
+    return time_after(hri_schedule_join, p, limit);
 }
 
 TEST(company, updates_that_stand_together_take_the_time_of_their_launch) {
@@ -177,24 +189,6 @@ static void apart_by_one(hri_problem *p, uint32_t reads_of_c) {
            (hri_problem_op){.after = 1, .alone_ns = 4});
     add_op(p, ends, 2, (hri_problem_output){.value = D}, (hri_problem_op){.phase = 0});
     CHECK_OK(hri_problem_finish(p, NULL));
-}
-
-static double joined_ns(const hri_problem *p, uint64_t limit) {
-    hri_schedule s;
-    uint32_t moved;
-    hri_plan *plan = NULL;
-    CHECK_OK(hri_schedule_init(&s, p));
-    CHECK_OK(hri_schedule_run(&s));
-    s.limit = limit;
-    CHECK_OK(hri_schedule_join(&s, &moved));
-    CHECK_LE(s.peak_bytes, limit);
-    const hri_plan_options o = {.budget_bytes = limit + p->persistent_bytes};
-    CHECK_OK(hri_place(&s, &o, 10, &plan));
-    CHECK_OK(hri_plan_check(p, plan, o.budget_bytes, NULL));
-    const double time = plan->time_ns;
-    hri_plan_destroy(plan);
-    hri_schedule_deinit(&s);
-    return time;
 }
 
 TEST(company, who_goes_with_the_op_it_reads_comes_up_behind_it) {
