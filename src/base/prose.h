@@ -10,6 +10,7 @@
 #define HRI_BASE_PROSE_H
 
 #include <stdarg.h>
+#include <stdint.h>
 #include <headroom/status.h>
 
 typedef struct hri_prose {
@@ -21,5 +22,10 @@ typedef struct hri_prose {
 hr_status hri_prose_set(hri_prose *why, hr_status status, const char *format, ...) HR_PRINTF(3, 4);
 /* The same with a list of arguments. */
 void hri_prose_set_args(hri_prose *why, const char *format, va_list args) HR_PRINTF(2, 0);
+
+/* What follows a noun that is counted: "%llu sample%s", n, hri_plural(n). */
+static inline const char *hri_plural(uint64_t count) {
+    return count == 1 ? "" : "s";
+}
 
 #endif

@@ -5,6 +5,7 @@
  * what is left.  The figures of a line are rounded so that they still add up; --json has the exact bytes. */
 #include <stdio.h>
 #include <string.h>
+#include "base/prose.h"
 #include "cli/common/command.h"
 #include "show/devices.h"
 #include "show/help_texts.h"
@@ -75,8 +76,8 @@ static int print_table(hri_cli *cli, const hri_table *table, const device_counts
     if (counts->unusable) {
         snprintf(unusable, sizeof unusable, ", %zu cannot be used", counts->unusable);
     }
-    hri_say_title(cli, "%zu device%s, %zu GPU%s%s", counts->all, counts->all == 1 ? "" : "s",
-                  counts->gpus, counts->gpus == 1 ? "" : "s", unusable);
+    hri_say_title(cli, "%zu device%s, %zu GPU%s%s", counts->all, hri_plural(counts->all),
+                  counts->gpus, hri_plural(counts->gpus), unusable);
     const hr_status status = hri_table_print(table, &cli->out, &cli->out_term, 0, 1);
     if (status != HR_OK) {
         return hri_cli_failed(cli, NULL, "devices", status);

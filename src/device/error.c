@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/number.h"
+#include "base/prose.h"
 #include "device/device.h"
 
 void hr_ctx_error(hr_ctx *ctx, hr_error *out) {
@@ -100,7 +101,7 @@ hr_status hri_fail_memory(hr_logical *logical, hr_status status, hr_error *why, 
         const hr_holder *holder = &why->holders[i];
         put(&t, "\n  %-13s %11s   %s, %llu block%s", i == 0 ? "held by" : "",
             hr_bytes_print(holder->bytes, size, sizeof size), holder->owner,
-            (unsigned long long)holder->blocks, holder->blocks == 1 ? "" : "s");
+            (unsigned long long)holder->blocks, hri_plural(holder->blocks));
         put(&t, " of %s", holder->category);
     }
     if (detail[0]) {

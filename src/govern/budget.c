@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/number.h"
+#include "base/prose.h"
 
 typedef struct card {
     unsigned char uuid[16];
@@ -96,7 +97,7 @@ static hr_status parse_list(char *text, const card *cards, int count, uint64_t *
         if (number >= count) {
             return hri_prose_set(why, HR_E_NOT_FOUND,
                                  "--budget: there is no cuda:%ld, only %d GPU%s", number, count,
-                                 count == 1 ? "" : "s");
+                                 hri_plural((uint64_t)count));
         }
         const hr_status status = parse_size(equals + 1, &cards[number], &limits[number], why);
         if (status != HR_OK) {

@@ -1,6 +1,7 @@
 /* How much at a time and for how long: the batch where none is given, steps, the options that depend on them; see train.h. */
 #include <string.h>
 
+#include "base/prose.h"
 #include "job/change.h"
 #include "job/train.h"
 #include "passes/common/prune.h"
@@ -118,10 +119,10 @@ hr_status hri_train_set_length(hri_train_job *j) {
     if (j->train_count != HR_COUNT_UNKNOWN) {
         if ((uint64_t)j->batch > j->train_count) {
             return hri_why_set(&j->why, HR_CAUSE_USAGE, HR_E_INVALID,
-                               "a batch of %lld is larger than the data set (%llu samples in "
+                               "a batch of %lld is larger than the data set (%llu sample%s in "
                                "%s); use `batch=%llu` or less%s",
                                (long long)j->batch, (unsigned long long)j->train_count,
-                               j->source.text,
+                               hri_plural(j->train_count), j->source.text,
                                (unsigned long long)(j->train_count / (uint64_t)o->accumulate),
                                o->accumulate > 1 ? " with this `accumulate`" : "");
         }

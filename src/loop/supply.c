@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/prose.h"
 #include "data/pipeline.h"
 #include "loop/seat.h"
 
@@ -350,10 +351,11 @@ static hr_status next_sample(hri_supply *s, const hri_planned_run *run, uint32_t
 static hr_status nothing_to_train_on(hri_supply *s, hri_prose *why) {
     hr_pipeline_stats stats = {.size = sizeof stats};
     hr_pipeline_get_stats(s->pipeline, &stats);
-    return stats.left_over ? hri_prose_set(why, HR_E_INVALID,
-                                           "the data set has %llu samples, fewer than one batch",
-                                           (unsigned long long)stats.left_over)
-                           : hri_prose_set(why, HR_E_INVALID, "the data set is empty");
+    return stats.left_over
+               ? hri_prose_set(why, HR_E_INVALID,
+                               "the data set has %llu sample%s, fewer than one batch",
+                               (unsigned long long)stats.left_over, hri_plural(stats.left_over))
+               : hri_prose_set(why, HR_E_INVALID, "the data set is empty");
 }
 
 /* Would the last samples of this pass, or those that a run of it would have, have to be filled up? */

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/prose.h"
 #include "base/text.h"
 #include "graph/graph.h"
 #include "job/plan_object.h"
@@ -254,8 +255,9 @@ static hr_status add_piece(piece *p, double *from_ns) {
 
 static void add_graph_name(hri_text *t, const hr_plan_graph *g) {
     static const char *const names[] = {"step", "micro-batch", "last micro-batch", "evaluation"};
-    hri_text_add(t, "%s%s of %lld samples", t->used ? ";" : "",
-                 g->kind >= 0 && g->kind < 4 ? names[g->kind] : "graph", (long long)g->samples);
+    hri_text_add(t, "%s%s of %lld sample%s", t->used ? ";" : "",
+                 g->kind >= 0 && g->kind < 4 ? names[g->kind] : "graph", (long long)g->samples,
+                 hri_plural((uint64_t)g->samples));
     if (g->runs > 1) {
         hri_text_add(t, ", %llu runs per step", (unsigned long long)g->runs);
     }

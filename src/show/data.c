@@ -3,6 +3,7 @@
 
 #include <headroom/bytes.h>
 #include <string.h>
+#include "base/prose.h"
 #include "base/table.h"
 #include "base/text.h"
 #include "data/element.h"
@@ -198,13 +199,15 @@ hr_status hri_data_show(const hri_data_sheet *s, hri_out *out, const hri_term *t
     if (count == HR_COUNT_UNKNOWN) {
         hri_out_printf(out, "the number of elements per epoch is unknown\n");
     } else {
-        hri_out_printf(out, "%llu elements per epoch\n", (unsigned long long)count);
+        hri_out_printf(out, "%llu element%s per epoch\n", (unsigned long long)count,
+                       hri_plural(count));
     }
     if (s->epochs) {
-        hri_out_printf(out, "%llu elements, %llu samples, %s in %llu epoch%s\n",
-                       (unsigned long long)n->elements, (unsigned long long)n->samples,
+        hri_out_printf(out, "%llu element%s, %llu sample%s, %s in %llu epoch%s\n",
+                       (unsigned long long)n->elements, hri_plural(n->elements),
+                       (unsigned long long)n->samples, hri_plural(n->samples),
                        hr_bytes_print(n->bytes, first, sizeof first), (unsigned long long)n->epochs,
-                       n->epochs == 1 ? "" : "s");
+                       hri_plural(n->epochs));
     }
     if (s->bench) {
         status = show_measured(s, out, term);

@@ -1,4 +1,5 @@
 /* See files.h. */
+#include "base/prose.h"
 #include "show/files.h"
 
 #include <headroom/bytes.h>
@@ -64,9 +65,10 @@ void hri_quantize_show(const char *path, const hr_quantize_result *r, hri_out *o
         return;
     }
     hri_out_printf(out,
-                   "  calibrated %llu activations on %llu samples in %.1f s: %s planned, %s "
+                   "  calibrated %llu activations on %llu sample%s in %.1f s: %s planned, %s "
                    "measured\n",
-                   (unsigned long long)r->ranges, (unsigned long long)r->samples, r->seconds,
+                   (unsigned long long)r->ranges, (unsigned long long)r->samples,
+                   hri_plural(r->samples), r->seconds,
                    hr_bytes_print(r->planned_peak_bytes, c, sizeof c),
                    hr_bytes_print(r->measured_peak_bytes, d, sizeof d));
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/prose.h"
 #include "base/table.h"
 #include "base/text.h"
 
@@ -25,9 +26,9 @@ static void show_memory(const hri_infer_sheet *s, hri_out *out) {
     const hr_infer_info *n = s->info;
     const hr_infer_result *r = s->result;
     char planned[32], measured[32], budget[32], headroom[32];
-    hri_out_printf(out, "%llu samples in %.2f s, %.1f samples/s, batch %lld on %s\n",
-                   (unsigned long long)r->samples, r->seconds, r->samples_per_second,
-                   (long long)n->batch, n->device);
+    hri_out_printf(out, "%llu sample%s in %.2f s, %.1f samples/s, batch %lld on %s\n",
+                   (unsigned long long)r->samples, hri_plural(r->samples), r->seconds,
+                   r->samples_per_second, (long long)n->batch, n->device);
     hri_out_printf(out, "  process  planned %s, peak resident %s",
                    hr_bytes_print(n->peak_bytes, planned, sizeof planned),
                    hr_bytes_print(r->measured_peak_bytes, measured, sizeof measured));

@@ -7,6 +7,7 @@
 #include <headroom/bytes.h>
 
 #include "base/bytes_up.h"
+#include "base/prose.h"
 #include "base/table.h"
 #include "show/show.h"
 
@@ -163,7 +164,7 @@ static void show_replicas(const page *p, const hri_plan_job *j, const hri_plan_r
     uint32_t count;
     uint64_t peak;
     for (uint32_t i = 0; hri_plan_job_device(j, r, i, &name, &count, &peak); i++) {
-        hri_out_printf(p->out, "%s: %u replica%s, %s of %s\n", name, count, count == 1 ? "" : "s",
+        hri_out_printf(p->out, "%s: %u replica%s, %s of %s\n", name, count, hri_plural(count),
                        shown(peak, text, sizeof text),
                        shown(r->budget_bytes, budget, sizeof budget));
     }
@@ -238,10 +239,10 @@ static void show_quantized(const page *p, const hri_plan_job *j, const hri_plan_
     hri_out_printf(p->out, "  file       %s -> %s, saves %lld bytes\n",
                    shown(q->file_before, before, sizeof before),
                    shown(q->file, after, sizeof after), (long long)(q->file_before - q->file));
-    hri_out_printf(p->out, "  inference  %s -> %s for %lld samples, saves %lld bytes; ",
+    hri_out_printf(p->out, "  inference  %s -> %s for %lld sample%s, saves %lld bytes; ",
                    shown(q->infer_before, before, sizeof before),
                    shown(q->infer, after, sizeof after), (long long)j->job.batch,
-                   (long long)(q->infer_before - q->infer));
+                   hri_plural((uint64_t)j->job.batch), (long long)(q->infer_before - q->infer));
     hri_out_printf(p->out, "%s -> %s of it parameters\n",
                    shown(q->weights_before, before, sizeof before),
                    shown(q->weights, after, sizeof after));
@@ -265,8 +266,8 @@ static void show_cost(const page *p, const hri_plan_job *j, const hri_plan_answe
         hri_out_printf(p->out, " (a file of %s)", shown(r->spill_bytes, text, sizeof text));
     }
     if (r->micro_batches > 1) {
-        hri_out_printf(p->out, "; %u micro-batches of %lld samples", r->micro_batches,
-                       (long long)r->part);
+        hri_out_printf(p->out, "; %u micro-batches of %lld sample%s", r->micro_batches,
+                       (long long)r->part, hri_plural((uint64_t)r->part));
         if (j->job.replicas > 1) {
             hri_out_printf(p->out, " on %u replicas", j->job.replicas);
         }

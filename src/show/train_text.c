@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "base/number.h"
+#include "base/prose.h"
 #include "show/plan.h"
 
 /* What was loaded, and where it goes on. */
@@ -40,10 +41,6 @@ void hri_train_show_start(const hri_train_view *v) {
 
 /* ---- before ---- */
 
-static const char *s_of(uint64_t count) {
-    return count == 1 ? "" : "s";
-}
-
 static void say_start(const hri_train_view *v) {
     const hri_train_job *j = v->job;
     hri_out *out = v->out;
@@ -52,13 +49,13 @@ static void say_start(const hri_train_view *v) {
     }
     if (j->train_count != HR_COUNT_UNKNOWN) {
         hri_out_printf(out, "%llu training sample%s", (unsigned long long)j->train_count,
-                       s_of(j->train_count));
+                       hri_plural(j->train_count));
         if (j->val_count) {
             hri_out_printf(out, ", %llu validation sample%s", (unsigned long long)j->val_count,
-                           s_of(j->val_count));
+                           hri_plural(j->val_count));
         }
         hri_out_printf(out, "; %llu step%s per epoch", (unsigned long long)j->steps_per_epoch,
-                       s_of(j->steps_per_epoch));
+                       hri_plural(j->steps_per_epoch));
         const uint64_t rest = j->train_count % (uint64_t)j->batch;
         if (rest) {
             hri_out_printf(out, ", %llu dropped per epoch (different ones each time)",
@@ -102,8 +99,9 @@ static void say_bad(const hri_train_view *v) {
     const uint64_t bad = hri_train_bad_samples(j);
     if (bad) {
         const char *name = hr_pipeline_bad(hri_supply_pipeline(j->train), 0);
-        hri_out_printf(v->out, "  skipped  %llu samples that could not be read%s%s\n",
-                       (unsigned long long)bad, name ? ", first " : "", name ? name : "");
+        hri_out_printf(v->out, "  skipped  %llu sample%s that could not be read%s%s\n",
+                       (unsigned long long)bad, hri_plural(bad), name ? ", first " : "",
+                       name ? name : "");
     }
 }
 
@@ -112,8 +110,9 @@ static void say_left_over(const hri_train_view *v) {
     const uint64_t count = j->train_count == HR_COUNT_UNKNOWN ? hri_train_left_over(j) : 0;
     if (count) {
         hri_out_printf(v->out,
-                       "  dropped  %llu samples per epoch that do not fill a batch of %lld\n",
-                       (unsigned long long)count, (long long)j->batch);
+                       "  dropped  %llu sample%s per epoch that do%s not fill a batch of %lld\n",
+                       (unsigned long long)count, hri_plural(count), count == 1 ? "es" : "",
+                       (long long)j->batch);
     }
 }
 
@@ -154,8 +153,8 @@ static void say_numbers(const hri_train_view *v, const hri_trainer_sums *sums) {
     hri_show_title(v->out, v->out_term, "%s%s%s: %llu step%s, %llu epoch%s in %.1f s; %s",
                    v->many ? j->name : "", v->many ? ", " : "",
                    hri_train_reason(hri_trainer_over(j->trainer)),
-                   (unsigned long long)p->state.step, s_of(p->state.step),
-                   (unsigned long long)p->epoch, s_of(p->epoch),
+                   (unsigned long long)p->state.step, hri_plural(p->state.step),
+                   (unsigned long long)p->epoch, hri_plural(p->epoch),
                    seconds(p->seconds_ns > sums->all_ns ? p->seconds_ns : sums->all_ns), numbers);
 }
 

@@ -8,6 +8,7 @@
 #include <time.h>
 #include <headroom/bytes.h>
 
+#include "base/prose.h"
 #include "base/visible.h"
 #include "govern/holders.h"
 #include "govern/link.h"
@@ -41,7 +42,7 @@ static void print_sizes(hri_out *out, const hri_page_refusal *r) {
         if (r->sizes_count[i]) {
             hri_out_printf(out, "  %s %-10s %6llu block%s, %s in total\n", i ? "from " : "under",
                            hr_bytes_print(i ? 4096ull << (i - 1) : 4096, size, sizeof size),
-                           (unsigned long long)r->sizes_count[i], r->sizes_count[i] == 1 ? "" : "s",
+                           (unsigned long long)r->sizes_count[i], hri_plural(r->sizes_count[i]),
                            hr_bytes_print(r->sizes_bytes[i], sum, sizeof sum));
         }
     }
@@ -102,7 +103,7 @@ static void print_page(hri_out *out, const hri_story *s) {
                    "  requested by %s in thread %u, refused after %llu ms; %llu refusal%s in "
                    "total\n",
                    p->calls[r->event.call], r->event.thread, (unsigned long long)r->waited_ms,
-                   (unsigned long long)p->refusal_count, p->refusal_count == 1 ? "" : "s");
+                   (unsigned long long)p->refusal_count, hri_plural(p->refusal_count));
     hri_out_printf(out, "  held %s of a budget of %s; at most %s would have fitted\n",
                    hr_bytes_print(r->event.held_bytes, a, sizeof a),
                    hr_bytes_print(r->limit_bytes, b, sizeof b),
@@ -194,7 +195,7 @@ void hri_why_text(const hri_story *s, hri_out *out) {
         if (s->page->unknown_count) {
             hri_out_printf(out, "%llu lookup%s of functions whose memory is not counted (%s)\n",
                            (unsigned long long)s->page->unknown_count,
-                           s->page->unknown_count == 1 ? "" : "s", s->page->unknown[0]);
+                           hri_plural(s->page->unknown_count), s->page->unknown[0]);
         }
     }
     if (s->ended && WIFSIGNALED(s->status)) {

@@ -46,7 +46,7 @@ TEST(f11_12, classes_without_images_and_files_of_other_types_are_said) {
     program_end(&o);
     write_image("d/loose.jpg");
     o = program_run(NULL, TRAIN "--data images:d");
-    program_expect(&o, 0, "skipping 1 images outside the class folders");
+    program_expect(&o, 0, "skipping 1 image outside the class folders");
     program_end(&o);
     o = program_run(&(program_options){.as_shell = 1},
                     "rm d/*/*.jpg && $HEADROOM " TRAIN "--data images:d");

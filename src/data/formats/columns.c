@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/prose.h"
 #include "base/visible.h"
 
 enum { ONEHOT_MOST = 256 };
@@ -184,9 +185,10 @@ static hr_status settle_kind(const hri_columns_ask *ask, hri_columns_sums *s, bo
     }
     if (!target && ask->no_missing && s->missing) {
         return hri_prose_set(why, HR_E_FORMAT,
-                             "%s: %llu values of column \"%s\" are missing; missing=mean puts the "
+                             "%s: %llu value%s of column \"%s\" %s missing; missing=mean puts the "
                              "mean of the training samples there",
-                             ask->file, (unsigned long long)s->missing, s->name);
+                             ask->file, (unsigned long long)s->missing, hri_plural(s->missing),
+                             s->name, s->missing == 1 ? "is" : "are");
     }
     if (s->texts && !category && (mostly || (target && ask->task == HRI_COLUMNS_NUMBERS))) {
         return not_a_number(ask, s, target, why);

@@ -12,6 +12,7 @@
 #include "base/alloc.h"
 #include "base/fault.h"
 #include "base/file.h"
+#include "base/prose.h"
 #include "data/image/image.h"
 #include "data/pipeline.h"
 #include "data/read.h"
@@ -41,7 +42,7 @@ typedef struct above {
 } above;
 
 static const char *what(const hri_imagelist *w) {
-    return w->texts ? "texts" : "images";
+    return w->texts ? "text" : "image";
 }
 
 static int by_name(const void *a, const void *b) {
@@ -197,8 +198,8 @@ static void note_class(walk *k, size_t i, uint64_t others_before) {
             "%s: class %s has no images: none of its %llu files is a " HRI_IMAGE_NAMES, k->s->name,
             w->classes.items[i], (unsigned long long)others);
     } else if (w->class_first[i] == w->files.count) {
-        hri_pipeline_note(k->s->pipeline, "%s: class %s has no %s: its folder is empty", k->s->name,
-                          w->classes.items[i], what(w));
+        hri_pipeline_note(k->s->pipeline, "%s: class %s has no %ss: its folder is empty",
+                          k->s->name, w->classes.items[i], what(w));
     }
 }
 
@@ -209,13 +210,13 @@ static hr_status scan_classes(walk *k, hri_prose *why) {
     const uint64_t loose = w->files.count;
     if (status == HR_OK && w->classes.count == 0) {
         return hri_prose_set(why, HR_E_FORMAT,
-                             "%s contains no class folders (it has %llu %s; classes=off "
+                             "%s contains no class folders (it has %llu %s%s; classes=off "
                              "reads them without labels)",
-                             k->path, (unsigned long long)loose, what(w));
+                             k->path, (unsigned long long)loose, what(w), hri_plural(loose));
     }
     if (status == HR_OK && loose) {
-        hri_pipeline_note(k->s->pipeline, "%s: skipping %llu %s outside the class folders",
-                          k->s->name, (unsigned long long)loose, what(w));
+        hri_pipeline_note(k->s->pipeline, "%s: skipping %llu %s%s outside the class folders",
+                          k->s->name, (unsigned long long)loose, what(w), hri_plural(loose));
         hri_pathlist_deinit(&w->files);
         w->files.stage = k->s;
         w->largest_file = 0;
@@ -335,20 +336,22 @@ static hr_status scan_all(hri_imagelist *w, bool classes, hri_prose *why) {
     }
     if (status == HR_OK && classes && w->classes.count == 1) {
         hri_pipeline_note(s->pipeline,
-                          "%s: all %s are of the only class, %s, so there is nothing to learn",
+                          "%s: all %ss are of the only class, %s, so there is nothing to learn",
                           s->name, what(w), w->classes.items[0]);
     }
     if (status == HR_OK && w->files.count && k.others) {
         hri_pipeline_note(s->pipeline,
-                          "%s: skipping %llu files that are not " HRI_IMAGE_NAMES " (the first is "
+                          "%s: skipping %llu file%s that %s not " HRI_IMAGE_NAMES " (the first is "
                           "%s)",
-                          s->name, (unsigned long long)k.others, k.first_other);
+                          s->name, (unsigned long long)k.others, hri_plural(k.others),
+                          k.others == 1 ? "is" : "are", k.first_other);
     }
     if (status == HR_OK && k.loops) {
         hri_pipeline_note(s->pipeline,
-                          "%s: skipping %llu folders that link to a parent folder (the first is "
+                          "%s: skipping %llu folder%s that link%s to a parent folder (the first is "
                           "%s)",
-                          s->name, (unsigned long long)k.loops, k.first_loop);
+                          s->name, (unsigned long long)k.loops, hri_plural(k.loops),
+                          k.loops == 1 ? "s" : "", k.first_loop);
     }
     if (status == HR_E_RANGE && !why->text[0]) {
         hri_prose_set(why, status, "%s: a path inside is too long, or there are too many", w->path);

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "base/alloc.h"
+#include "base/prose.h"
 #include "data/formats/cells.h"
 #include "data/formats/pictures.h"
 #include "data/formats/record_stream.h"
@@ -142,12 +143,13 @@ static void note_missing(hri_stage *s) {
                               w->stream.records.files.files[0].path, c->name);
         }
         if (c->missing) {
-            hri_pipeline_note(s->pipeline, "%s: %llu values of column \"%s\" are missing and %s",
+            const char *are = c->missing == 1 ? "is" : "are";
+            hri_pipeline_note(s->pipeline, "%s: %llu value%s of column \"%s\" %s missing and %s %s",
                               w->stream.records.files.files[0].path, (unsigned long long)c->missing,
-                              c->name,
-                              target                         ? "are ignored in loss and metrics"
-                              : c->kind == HRI_COLUMN_NUMBER ? "are taken as the mean"
-                                                             : "are taken as none of its values");
+                              hri_plural(c->missing), c->name, are, are,
+                              target                         ? "ignored in loss and metrics"
+                              : c->kind == HRI_COLUMN_NUMBER ? "taken as the mean"
+                                                             : "taken as none of its values");
         }
     }
 }

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "base/alloc.h"
+#include "base/prose.h"
 #include "device/cuda/cuda_state.h"
 
 /* ---- failures ---- */
@@ -466,7 +467,7 @@ static void report(hri_lib *base, hri_report_fn *fn, void *user) {
         return;
     }
     snprintf(text, sizeof text, "libcuda.so.1, %d device%s", base->device_count,
-             base->device_count == 1 ? "" : "s");
+             hri_plural((uint64_t)base->device_count));
     fn(user, "cuda driver", HRI_FOUND_OK, version, text);
     hri_cuda_driver_each_missing(&lib->driver, report_missing, &to);
     report_nvml(lib, &to);

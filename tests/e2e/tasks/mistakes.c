@@ -94,7 +94,7 @@ TEST_TIMEOUT(tasks, eighteen_mistakes_of_data_are_named_with_file_and_place, 60)
         const char *arguments, *sentence;
     } mistakes[] = {
         {PICTURES "images:nowhere", "nowhere: no such file or directory"},
-        {PICTURES "images:flat", "flat contains no class folders (it has 1 images"},
+        {PICTURES "images:flat", "flat contains no class folders (it has 1 image;"},
         {PICTURES "images:bad", "a/1.png: decode: PNG: "},
         {"mlp --data npy:x.npy,short.npy", "short.npy has 6 elements, but x.npy has 8"},
         {"mlp:classes=3 --data npy:x.npy,y.npy",

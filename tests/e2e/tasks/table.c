@@ -158,7 +158,7 @@ TEST_TIMEOUT(tasks, mistakes_of_data_are_named_with_file_and_place, 60) {
         {"a,b\n1,2\n2,2\n3,2\n4,2\n5,2\n6,2\n7,2\n8,2\n9,2\n1O,4\n2,2\n", "x=a,y=b",
          "m.csv, record 10: \"1O\" in column \"a\" is not a number"},
         {"a,b\n,2\nNA,4\n", "x=a,y=b", "m.csv: column \"a\" has no values"},
-        {"a,b\n1,2\n,4\n", "x=a,y=b,missing=error", "1 values of column \"a\" are missing"},
+        {"a,b\n1,2\n,4\n", "x=a,y=b,missing=error", "1 value of column \"a\" is missing"},
         {"a,b\n1,2\n3,4\n", "y=b", "need x=NAME+NAME, or x=*"},
         {"a,b\n1,2\n3,4\n", "x=a,y=b,header=off", "needs a header"},
         {"a,b,c\n1,u,2\n3,v,4\n", "x=a,y=b+c", "several columns of y must be numbers"},

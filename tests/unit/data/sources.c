@@ -193,7 +193,7 @@ TEST(images, a_file_that_vanishes_or_shrinks_is_one_bad_element) {
 TEST(images, folders_without_classes_or_pictures_are_refused) {
     refused("images:/nowhere/at/all", HR_E_NOT_FOUND, "/nowhere/at/all");
     test_write(test_folder(), "flat/x.jpg", "x", 1);
-    refused(in("images:@", "flat"), HR_E_FORMAT, "contains no class folders (it has 1 images");
+    refused(in("images:@", "flat"), HR_E_FORMAT, "contains no class folders (it has 1 image;");
     test_write(test_folder(), "bare/c/readme.txt", "x", 1);
     refused(in("images:@", "bare"), HR_E_NOT_FOUND, "no .jpg");
     hr_pipeline *p = open_with(in("images(@,classes=off)", "flat"), 0, 0);

@@ -64,7 +64,7 @@ TEST(tables, columns_are_numbers_categories_and_classes) {
         CHECK(name->bytes == strlen(keys[i]) && !memcmp(name->data, keys[i], name->bytes));
         hr_element_unref(e);
     }
-    CHECK(strstr(hr_pipeline_note(p, 0), "1 values of column \"area\" are missing"));
+    CHECK(strstr(hr_pipeline_note(p, 0), "1 value of column \"area\" is missing"));
     hr_pipeline_destroy(p);
     close(fd);
     p = open_table(text, "x=area,y=rooms", NULL, &fd);
