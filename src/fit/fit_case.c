@@ -37,6 +37,12 @@ static void try_kernels(const hri_fit_job *job, const hr_graph *g) {
             (void)!(job->time_ns(job->time_user, &g->nodes[n].sig, 0) < 0);
         }
     }
+    for (hr_value v = 1; job->time_ns && v < g->value_count; v++) {
+        hri_lane_widen widen;
+        if (hri_lane_widens(g, v, &widen)) {
+            (void)!(job->time_ns(job->time_user, &widen.sig, 0) < 0);
+        }
+    }
 }
 
 /* ---- machines ---- */
@@ -537,7 +543,7 @@ hr_status hri_fit_case_plan_on(const hri_fit *f, hri_fit_case *c, uint64_t budge
     }
     const uint64_t arena = most_arena(&f->job, c, budget_bytes);
     /* A place for the next batch saves the time of copying it, as long as it is a small part of everything. */
-    const int stage = gpu && !f->job.no_stage && c->lane.large <= arena / 16;
+    const int stage = gpu && !f->job.no_stage && c->lane.waiting <= arena / 16;
     hr_status status = plan_pieces(f, c, arena, effort, stage, memos, out, why);
     if (status == HR_E_NO_PLAN && stage) {
         status = plan_pieces(f, c, arena, effort, 0, memos, out, why);

@@ -10,10 +10,11 @@
 typedef struct input {
     hr_value value;
     hr_addr to;         /* where the plan wants it */
-    uint64_t at, bytes; /* in staging */
+    uint64_t at, bytes; /* in staging, as it waits there */
     uint64_t low, high; /* bytes that were put since they last travelled; low == high: none */
     uint8_t small;
-    uint8_t fed; /* it has been put at all */
+    uint8_t fed;            /* it has been put at all */
+    hri_lane_widen *widens; /* it waits rounded; NULL: as it is */
 } input;
 
 typedef struct result {
@@ -61,24 +62,32 @@ static uint64_t room(uint64_t bytes) {
 }
 
 /* Small ones first, so that they travel in one copy behind the control block. */
-static void list_inputs(hri_exec_gpu *x) {
+static hr_status list_inputs(hri_exec_gpu *x) {
     const hr_graph *g = x->b->g;
     uint64_t small = HRI_LANE_ALIGN, large = HRI_LANE_ALIGN + x->lane->sizes.small;
     for (hr_value v = 1; v < g->value_count; v++) {
-        const uint64_t bytes = hr_meta_bytes(&g->values[v].meta);
+        const uint64_t whole = hr_meta_bytes(&g->values[v].meta);
         if (g->values[v].kind != HR_VALUE_INPUT || g->values[v].carried) {
             continue;
         }
-        uint64_t *at = bytes <= HRI_LANE_SMALL ? &small : &large;
+        const int widens = x->lane->stage && hri_lane_widens(g, v, NULL);
+        const uint64_t bytes = widens ? whole / 2 : whole;
+        uint64_t *at = whole <= HRI_LANE_SMALL ? &small : &large;
         if (x->b->data[v]) {
-            x->inputs[x->input_count++] = (input){.value = v,
-                                                  .to = addr(x->b->data[v]),
-                                                  .at = *at,
-                                                  .bytes = bytes,
-                                                  .small = bytes <= HRI_LANE_SMALL};
+            input *in = &x->inputs[x->input_count++];
+            *in = (input){.value = v,
+                          .to = addr(x->b->data[v]),
+                          .at = *at,
+                          .bytes = bytes,
+                          .small = whole <= HRI_LANE_SMALL};
+            in->widens = widens ? hri_calloc(1, sizeof *in->widens) : NULL;
+            if (widens && !(in->widens && hri_lane_widens(g, v, in->widens))) {
+                return HR_E_NOMEM_HOST;
+            }
         }
         *at += room(bytes);
     }
+    return HR_OK;
 }
 
 static void list_results(hri_exec_gpu *x) {
@@ -177,9 +186,9 @@ hr_status hri_exec_gpu_create(hri_lane *lane, const hri_bound *bound, uint64_t s
         x->calls = hri_calloc((size_t)bound->call_count + 1, sizeof *x->calls);
         if (x->inputs && x->results && x->done && x->addrs && x->calls && (x->nets || !wire)) {
             list_calls(x);
-            list_inputs(x);
             list_results(x);
-            status = make_events(x);
+            status = list_inputs(x);
+            status = status == HR_OK ? make_events(x) : status;
         }
     }
     if (status != HR_OK) {
@@ -209,6 +218,9 @@ void hri_exec_gpu_destroy(hri_exec_gpu *x) {
     hri_free(x->marks);
     if (x->graph) {
         hri_gpu_graph_destroy(hri_engine_gpu(x->lane->engine), x->graph);
+    }
+    for (uint32_t i = 0; i < x->input_count; i++) {
+        hri_free(x->inputs[i].widens);
     }
     hri_free(x->inputs);
     hri_free(x->results);
@@ -355,12 +367,25 @@ hr_status hri_exec_gpu_put(hri_exec_gpu *x, hr_value v, uint64_t at, const void 
     if (!in) {
         return hri_lane_put(x->lane, addr(x->b->data[v]) + at, from, bytes);
     }
-    const hr_status status = hri_lane_settle(x->lane);
+    hr_status status = hri_lane_settle(x->lane);
     if (status != HR_OK) {
         return status;
     }
     own_staging(x);
-    memcpy(x->lane->pinned + in->at + at, from, bytes);
+    if (in->widens) {
+        const uint64_t count = bytes / sizeof(float);
+        if (at % sizeof(float) || bytes % sizeof(float)) {
+            return HR_E_INVALID; /* a part of a number cannot be rounded */
+        }
+        at /= 2;
+        bytes /= 2;
+        status = hri_lane_round(in->widens, from, count, x->lane->pinned + in->at + at);
+        if (status != HR_OK) {
+            return status;
+        }
+    } else {
+        memcpy(x->lane->pinned + in->at + at, from, bytes);
+    }
     const int first = in->low == in->high;
     in->low = first || at < in->low ? at : in->low;
     in->high = first || at + bytes > in->high ? at + bytes : in->high;
@@ -420,6 +445,17 @@ static hr_status send_inputs(hri_exec_gpu *x, uint32_t step, uint32_t first_samp
     return status == HR_OK ? hr_event_wait(x->lane->staged, compute) : status;
 }
 
+static hr_status widen(const hri_exec_gpu *x, const input *in, hr_addr from) {
+    hri_gpu *gpu = hri_engine_gpu(x->lane->engine);
+    const hri_gpu_call call = {.gpu = gpu,
+                               .kernel = hri_kernel_for(hri_gpu_kernels(gpu), &in->widens->sig),
+                               .sig = &in->widens->sig,
+                               .in = &from,
+                               .out = &in->to,
+                               .control = x->lane->control};
+    return hri_op_launch(&call);
+}
+
 /* From staging to where the plan wants them.  Large inputs without a place come from the host here. */
 static hr_status take_inputs(hri_exec_gpu *x) {
     hr_queue *compute = queue_of(x, HRI_ENGINE_COMPUTE);
@@ -427,8 +463,8 @@ static hr_status take_inputs(hri_exec_gpu *x) {
     for (uint32_t i = 0; i < x->input_count && status == HR_OK; i++) {
         input *in = &x->inputs[i];
         const int staged = in->small || x->lane->stage;
-        status = hr_copy(compute, in->to,
-                         staged ? staging(x) + in->at : addr(x->lane->pinned + in->at), in->bytes);
+        const hr_addr from = staged ? staging(x) + in->at : addr(x->lane->pinned + in->at);
+        status = in->widens ? widen(x, in, from) : hr_copy(compute, in->to, from, in->bytes);
         x->lane->direct |= !staged;
         in->low = in->high = 0;
     }
@@ -457,7 +493,7 @@ hr_status hri_exec_gpu_feed(hri_exec_gpu *x, uint32_t step, uint32_t first_sampl
 
 static void feed_zeros(hri_exec_gpu *x) {
     own_staging(x);
-    memset(x->lane->pinned, 0, HRI_LANE_ALIGN + x->lane->sizes.small + x->lane->sizes.large);
+    memset(x->lane->pinned, 0, HRI_LANE_ALIGN + x->lane->sizes.small + hri_lane_large(x->lane));
     for (uint32_t i = 0; i < x->input_count; i++) {
         x->inputs[i].low = 0;
         x->inputs[i].high = x->inputs[i].bytes;

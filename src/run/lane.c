@@ -9,12 +9,62 @@ static uint64_t room(uint64_t bytes) {
     return (bytes + HRI_LANE_ALIGN - 1) / HRI_LANE_ALIGN * HRI_LANE_ALIGN;
 }
 
+/* Is every reader a rounding to bf16?  An input that nobody reads does not travel. */
+static int is_rounded(const hr_graph *g, hr_value v) {
+    uint32_t readers = 0;
+    for (uint32_t n = 0; n < g->node_count; n++) {
+        const hri_node_record *node = &g->nodes[n];
+        for (uint32_t i = 0; node->live && i < node->sig.in_count; i++) {
+            if (node->in[i] != v) {
+                continue;
+            }
+            if (strcmp(node->sig.op->name, "cast") || node->sig.out[0].type != HR_TYPE_BF16) {
+                return 0;
+            }
+            readers++;
+        }
+    }
+    for (uint32_t i = 0; i < g->result_count; i++) {
+        readers = g->results[i].value == v ? 0 : readers;
+    }
+    return readers > 0;
+}
+
+int hri_lane_widens(const hr_graph *g, hr_value v, hri_lane_widen *out) {
+    const hri_value *value = &g->values[v];
+    hri_prose ignored = {{0}};
+    const hr_op *cast = hri_op_find("cast");
+    if (value->kind != HR_VALUE_INPUT || value->carried || value->meta.type != HR_TYPE_F32 ||
+        hr_meta_bytes(&value->meta) <= HRI_LANE_SMALL || !cast || !is_rounded(g, v)) {
+        return 0;
+    }
+    if (out) {
+        *out = (hri_lane_widen){.in = {HR_TYPE_BF16, value->meta.shape}, .out = value->meta};
+        out->sig = (hri_sig){cast, out->attr.bytes, 1, 1, &out->in, &out->out};
+        return hri_attr_parse(cast, "to=f32", &out->attr, &ignored) == HR_OK &&
+               hri_attr_parse(cast, "to=bf16", &out->round_attr, &ignored) == HR_OK;
+    }
+    return 1;
+}
+
+/* By the host's op, which is there for every level of processor. */
+hr_status hri_lane_round(const hri_lane_widen *w, const void *from, uint64_t count, void *to) {
+    const hr_shape shape = {.rank = 1, .dim = {(int64_t)count}};
+    const hr_meta wide = {HR_TYPE_F32, shape}, rounded = {HR_TYPE_BF16, shape};
+    const hri_sig sig = {w->sig.op, w->round_attr.bytes, 1, 1, &wide, &rounded};
+    const hri_call call = {.sig = &sig, .in = &from, .out = &to};
+    return hri_op_run(&call);
+}
+
 void hri_lane_need(const hr_graph *g, hri_lane_sizes *sizes) {
     hri_lane_sizes need = {0};
     for (hr_value v = 1; v < g->value_count; v++) {
         const uint64_t bytes = hr_meta_bytes(&g->values[v].meta);
         if (g->values[v].kind == HR_VALUE_INPUT && !g->values[v].carried) {
             *(bytes <= HRI_LANE_SMALL ? &need.small : &need.large) += room(bytes);
+            need.waiting += bytes <= HRI_LANE_SMALL       ? 0
+                            : hri_lane_widens(g, v, NULL) ? room(bytes / 2)
+                                                          : room(bytes);
         }
     }
     for (uint32_t i = 0; i < g->result_count; i++) {
@@ -23,19 +73,24 @@ void hri_lane_need(const hr_graph *g, hri_lane_sizes *sizes) {
     }
     sizes->small = need.small > sizes->small ? need.small : sizes->small;
     sizes->large = need.large > sizes->large ? need.large : sizes->large;
+    sizes->waiting = need.waiting > sizes->waiting ? need.waiting : sizes->waiting;
     sizes->results = need.results > sizes->results ? need.results : sizes->results;
 }
 
 uint64_t hri_lane_top_bytes(const hri_lane_sizes *sizes, int stage) {
     /* The control block twice: where kernels read it, and where the next run's arrives. */
-    return 2 * HRI_LANE_ALIGN + sizes->small + (stage ? sizes->large : 0) + room(sizes->band);
+    return 2 * HRI_LANE_ALIGN + sizes->small + (stage ? sizes->waiting : 0) + room(sizes->band);
+}
+
+uint64_t hri_lane_large(const hri_lane *lane) {
+    return lane->stage ? lane->sizes.waiting : lane->sizes.large;
 }
 
 static hr_status open_all(hri_lane *lane) {
     hr_device *device = hri_engine_device(lane->engine);
     void *memory = NULL;
-    hr_status status =
-        hr_pinned_create(device, HRI_LANE_ALIGN + lane->sizes.small + lane->sizes.large, &memory);
+    hr_status status = hr_pinned_create(
+        device, HRI_LANE_ALIGN + lane->sizes.small + hri_lane_large(lane), &memory);
     lane->pinned = memory;
     if (status == HR_OK) {
         memory = NULL;
@@ -64,7 +119,7 @@ hr_status hri_lane_open(hri_lane *lane, hri_engine *engine, const hri_lane_sizes
         hri_lane_close(&made);
         return hri_prose_set(why, status, "allocating staging buffers: %s", hr_status_text(status));
     }
-    memset(made.pinned, 0, HRI_LANE_ALIGN + sizes->small + sizes->large);
+    memset(made.pinned, 0, HRI_LANE_ALIGN + sizes->small + hri_lane_large(&made));
     memset(made.back, 0, sizes->results + HRI_LANE_ALIGN);
     memset(made.bounce, 0, HRI_LANE_BOUNCE);
     *lane = made;

@@ -7,6 +7,9 @@
  * copy within the device when the next run begins.  Without that place (little memory) large inputs are copied when the
  * run begins, and the step waits for them.
  *
+ * Numbers of f32 that a graph reads only to round them to bf16 are rounded by the host as they are put, wait as bf16 and are
+ * widened on the way into the plan's buffer: half of the place and of the bytes that travel, and the same bits.
+ *
  *   top of the arena: control block | small inputs | large inputs, or nothing | band, or nothing
  *
  * The control block is what changes between replays (seed, step, first sample); kernels of random ops read it.
@@ -16,6 +19,7 @@
 #define HRI_RUN_LANE_H
 
 #include "graph/graph.h"
+#include "graph/op.h"
 #include "run/engine.h"
 
 enum {
@@ -27,8 +31,21 @@ enum {
 /* Bytes of the inputs and results of the largest of some graphs. */
 typedef struct hri_lane_sizes {
     uint64_t small, large, results;
-    uint64_t band; /* on the device, for what other ranks send outside of runs; 0: none */
+    uint64_t waiting; /* of the large ones, as they wait on the device */
+    uint64_t band;    /* on the device, for what other ranks send outside of runs; 0: none */
 } hri_lane_sizes;
+
+/* The op that widens an input which waits rounded, and how the host rounds it.  Points into itself: not to be copied. */
+typedef struct hri_lane_widen {
+    hr_meta in, out;
+    hri_attr attr, round_attr;
+    hri_sig sig;
+} hri_lane_widen;
+/* 1: input v waits rounded, and *out (may be NULL) widens it.  0: it waits as it is. */
+int hri_lane_widens(const hr_graph *g, hr_value v, hri_lane_widen *out);
+/* So many numbers as they wait. */
+HR_MUST_CHECK hr_status hri_lane_round(const hri_lane_widen *w, const void *from, uint64_t count,
+                                       void *to);
 
 /* Makes *sizes at least as large as g needs. */
 void hri_lane_need(const hr_graph *g, hri_lane_sizes *sizes);
@@ -60,6 +77,8 @@ HR_MUST_CHECK hr_status hri_lane_open(hri_lane *lane, hri_engine *engine,
                                       hri_prose *why);
 /* A zeroed one is allowed. */
 void hri_lane_close(hri_lane *lane);
+/* Bytes of the large inputs in pinned staging. */
+uint64_t hri_lane_large(const hri_lane *lane);
 /* Waits until pinned staging may be written. */
 HR_MUST_CHECK hr_status hri_lane_settle(hri_lane *lane);
 /* Copies through the bounce buffer, after everything in the compute queue, and waits. */

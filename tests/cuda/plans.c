@@ -204,6 +204,34 @@ TEST_TIMEOUT(plans, without_a_place_for_the_next_batch_inputs_still_arrive, 300)
     training_close(&t);
 }
 
+/* Half of the place and of the bytes, and not a bit of the losses. */
+TEST_TIMEOUT(plans, images_that_are_rounded_first_wait_rounded, 300) {
+    float want[TRAINING_STEPS], is[TRAINING_STEPS];
+    training t;
+    training_open(&t, "lenet:size=32", "optimizer=sgd,rate=0.01,precision=bf16", 4);
+    for (int stage = 0; stage < 2; stage++) {
+        training_plan(&t, 1.0);
+        const hri_lane_sizes *sizes = &t.plans.c->lane;
+        CHECK_EQ(sizes->large, 4 * 32 * 32 * sizeof(float));
+        CHECK_EQ(sizes->waiting, sizes->large / 2);
+        t.plans.stage = stage;
+        training_take(&t);
+        training_steps(&t, stage ? is : want);
+        training_drop(&t);
+    }
+    CHECK(!memcmp(want, is, sizeof is));
+    training_close(&t);
+}
+
+/* Numbers that somebody reads as they are wait as they are. */
+TEST(plans, images_that_are_read_as_they_are_wait_so) {
+    training t;
+    training_open(&t, "lenet:size=32", "optimizer=sgd,rate=0.01", 4);
+    training_plan(&t, 1.0);
+    CHECK_EQ(t.plans.c->lane.waiting, t.plans.c->lane.large);
+    training_close(&t);
+}
+
 TEST_TIMEOUT(plans, evaluation_runs_in_the_same_arena_and_changes_nothing, 300) {
     float want[TRAINING_STEPS], is[TRAINING_STEPS];
     training t;
