@@ -3,8 +3,8 @@
  *   1. the floor: under it nothing is tried, because nothing is possible;
  *   2. for each base order: from "keep all", "drop all" and, where these find nothing, in small steps from limits above and
  *      from nested checkpoints down to the limit, then back up to speed; the fastest is kept;
- *   3. offsets.  Several of the fastest schedules are kept, because a slightly slower one may lie better.  When none can be
- *      placed, the limit sinks and 2 is continued from each; what is left in the end is spent on keeping more;
+ *   3. offsets.  Several of the fastest schedules are kept, because a slightly slower one may lie better, or the fastest with a little
+ *      less.  When none can be placed, the limit sinks and 2 is continued from each; what is left in the end is spent on keeping more;
  *   4. certificates, and the checker.
  * Nothing depends on clocks: effort is counted, so the same problem has the same plan everywhere. */
 #include <string.h>
@@ -21,16 +21,20 @@
 
 enum { ROUNDS = 8, KEPT = HRI_PLAN_KEPT };
 enum { SHORT_LOOK = 60, LONG_LOOK = 250 }; /* of the packer */
+enum { LOWER = 3 };                        /* tries to place the fastest after all */
 enum { JOINS = 2 };                        /* tries to bring neighbours together */
 static const double NEAR = 0.001;          /* so little is no reason to place another one */
 enum {
     WHOLE_EFFORT = 1000000
 }; /* with less, two schedules are kept and placed without long looks */
+/* A way further down is often another way, and better for having more room left at its end: limits that are lower by these parts. */
+enum { DEPTHS = 4 };
+static const uint64_t depths[DEPTHS] = {100, 32, 20, 12};
 enum {
     START_MEMO,
     START_KEPT,
     START_DEEPER,
-    START_DROPPED,
+    START_DROPPED = START_DEEPER + DEPTHS,
     START_ABOVE,
     START_NESTED,
     START_COUNT = START_NESTED + 6
@@ -143,8 +147,8 @@ static hr_status try_start(maker *m, uint32_t start, uint64_t effort) {
     } else if (start >= START_NESTED && !m->o.no_recompute) {
         status = hri_seed_nested(&m->s, START_COUNT - start, m->limit / 6, m->limit / HRI_SMALL);
     }
-    /* A way further down is often another way, and better for having more room left at its end. */
-    const uint64_t limit = start == START_DEEPER ? m->limit - m->limit / 20 : m->limit;
+    const int deeper = start >= START_DEEPER && start < START_DEEPER + DEPTHS;
+    const uint64_t limit = m->limit - (deeper ? m->limit / depths[start - START_DEEPER] : 0);
     if (status == HR_OK && start == START_ABOVE) {
         status = m->o.any || m->o.short_memory ? HR_E_NO_PLAN : hri_descend(&m->s, limit, effort);
     } else if (status == HR_OK) {
@@ -188,7 +192,7 @@ static hr_status try_starts(maker *m, int few, uint64_t effort) {
             if (!hri_order_serves(m->p, rule)) {
                 continue;
             }
-            if (m->found && (start >= START_ABOVE || m->kept[0].time <= good || m->o.any)) {
+            if (m->found && (start >= START_DROPPED || m->kept[0].time <= good || m->o.any)) {
                 return HR_OK;
             }
             status = make_order(m, m->o.keep_order ? HRI_ORDER_GIVEN : rule);
@@ -441,6 +445,38 @@ static hr_status place_one(maker *m, hri_plan **out, uint32_t *at, uint64_t *ove
     return HR_OK;
 }
 
+/* The fastest schedule could not be placed, and *plan is of a slower one: from there down by what it was over by, which is often
+ * little, and the faster plan of the two. */
+static hr_status place_lower(maker *m, uint64_t over, hri_plan **plan) {
+    uint64_t less = over + over / 4;
+    for (int tries = 0; tries < LOWER && less < m->limit / 16; tries++, less *= 2) {
+        hri_plan *other = NULL;
+        hr_status status = go_to(m, 0);
+        if (status == HR_OK) {
+            status = hri_search_fit(&m->s, m->limit - less, effort_of(m) / 16);
+        }
+        if (status == HR_OK) {
+            status = hri_search_improve(&m->s, m->limit - less, effort_of(m) / 16);
+        }
+        if (status == HR_OK && m->s.time_ns < (*plan)->time_ns * (1 - NEAR)) {
+            status = place_now(m, LONG_LOOK, &other);
+        } else if (status == HR_OK) {
+            break;
+        }
+        if (status != HR_OK && status != HR_E_NO_PLAN) {
+            hri_plan_destroy(other);
+            return status;
+        }
+        const int fits = other && other->arena_bytes <= m->o.budget_bytes;
+        (void)take_faster(plan, fits ? other : NULL);
+        if (fits) {
+            break;
+        }
+        hri_plan_destroy(other);
+    }
+    return HR_OK;
+}
+
 /* Every schedule kept goes on down to the sunken limit; those that find no way are given up. */
 static hr_status sink(maker *m) {
     const uint64_t effort = effort_of(m);
@@ -516,6 +552,10 @@ static hr_status place(maker *m, hri_plan **out, hri_prose *why) {
         uint64_t over;
         hri_plan *plan = NULL;
         hr_status status = place_one(m, &plan, &at, &over);
+        if (plan && status == HR_OK && !m->o.any && !m->o.short_memory && over != UINT64_MAX &&
+            plan->time_ns > m->kept[0].time * (1 + NEAR)) {
+            status = place_lower(m, over, &plan);
+        }
         if (plan && status == HR_OK) {
             status = round > 0 && plan->again_count && !m->o.any ? spend_rest(m, at, &plan) : HR_OK;
         }

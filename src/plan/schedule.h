@@ -148,11 +148,16 @@ static inline double hri_schedule_beside_ns(const hri_schedule *s, uint32_t n) {
     const double lost = of ? hri_schedule_joined_ns(s, of - 1) : 0;
     return saved > lost ? saved - lost : 0;
 }
+/* Of op n where it runs again: one of many has hardly any of them beside it then. */
+static inline double hri_schedule_again_time(const hri_schedule *s, uint32_t n) {
+    const hri_problem_op *op = &s->p->ops[n];
+    return hri_schedule_op_time(s, n) + (op->many ? op->alone_ns : 0);
+}
 /* Of an entry that runs op n.  Until they are placed, ops that may go together do so, the first time they run. */
 static inline double hri_schedule_run_time(const hri_schedule *s, uint32_t n, int again) {
-    return hri_schedule_op_time(s, n) - (again == HRI_AGAIN_BESIDE ? hri_schedule_beside_ns(s, n)
-                                         : again                   ? 0
-                                                                   : hri_schedule_joined_ns(s, n));
+    return again == HRI_AGAIN_BESIDE ? hri_schedule_op_time(s, n) - hri_schedule_beside_ns(s, n)
+           : again                   ? hri_schedule_again_time(s, n)
+                                     : hri_schedule_op_time(s, n) - hri_schedule_joined_ns(s, n);
 }
 /* Does the entry run an op, at once or beside others? */
 static inline int hri_entry_runs(const hri_schedule *s, uint32_t e) {

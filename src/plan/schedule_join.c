@@ -222,7 +222,7 @@ static double time_there(const hri_schedule *s, uint32_t e) {
     const hri_entry *before = last == HRI_PROBLEM_NONE ? NULL : &s->entries[last];
     const hri_entry *next = behind == HRI_PROBLEM_NONE ? NULL : &s->entries[behind];
     const uint32_t maker = hri_problem_joined(s->p, x->op);
-    double time = hri_schedule_op_time(s, x->op);
+    double time = x->again ? hri_schedule_again_time(s, x->op) : hri_schedule_op_time(s, x->op);
     if (x->again && next && hri_problem_beside(s->p, next->op) == x->op) {
         time *= 1 - hri_problem_beside_share(s->p, x->op);
     }

@@ -136,7 +136,7 @@ static double closure_time(hri_searcher *x, uint32_t v, uint32_t entry) {
     x->stamp[x->stack[0]] = x->stamp_number;
     while (count) {
         const hri_problem_op *op = &s->p->ops[x->stack[--count]];
-        time += hri_schedule_op_time(s, x->stack[count]);
+        time += hri_schedule_again_time(s, x->stack[count]);
         if (op->once) {
             return INFINITY;
         }

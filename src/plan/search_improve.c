@@ -55,7 +55,7 @@ static hr_status list_returns(hri_searcher *x) {
                 s->instances[out[k].instance].last == e) {
                 continue;
             }
-            const double time = hri_schedule_op_time(s, s->entries[e].op);
+            const double time = hri_schedule_again_time(s, s->entries[e].op);
             const double bytes =
                 (double)s->p->values[s->instances[out[k].instance].value].room_bytes;
             const uint32_t now = s->gaps[out[k].gap];

@@ -134,6 +134,18 @@ static void two_casts(hri_problem *p) {
     CHECK_OK(hri_problem_finish(p, NULL));
 }
 
+TEST(company, one_of_many_that_runs_again_is_alone) {
+    hri_problem p;
+    hri_schedule s;
+    two_casts(&p);
+    CHECK_OK(hri_schedule_init(&s, &p));
+    CHECK(hri_schedule_run_time(&s, 0, 0) == 10);
+    CHECK(hri_schedule_run_time(&s, 0, HRI_AGAIN) == 14);
+    CHECK(hri_schedule_run_time(&s, 1, HRI_AGAIN) == 10); /* who goes with nobody */
+    hri_schedule_deinit(&s);
+    hri_problem_deinit(&p);
+}
+
 TEST(company, copies_go_together_where_their_places_are_free) {
     hri_problem p;
     hri_schedule s;
