@@ -59,6 +59,16 @@ static void compare(bench *b, const problem *p) {
     bench_get(b, bytes, ALL);
     CHECK(!memcmp(bytes + ONE, bytes + TWO, (size_t)results * hr_type_bytes(p->type)));
     CHECK(results > 0);
+    if (!hri_gpu_folded_is_ours(b->gpu, &y)) {
+        return;
+    }
+    memset(bytes + TWO, 0xff, WORK - TWO);
+    bench_put(b, bytes, ALL);
+    CHECK_OK(hri_gpu_fold(b->gpu, &x, &y, base + X, base + W, base + WORK, at));
+    CHECK_OK(hri_gpu_folded_conv(b->gpu, &y, at[0], at[1], base + TWO));
+    bench_get(b, bytes, ALL);
+    CHECK(!memcmp(bytes + ONE, bytes + TWO, (size_t)results * hr_type_bytes(p->type)));
+    CHECK(bytes[TWO + (size_t)results * hr_type_bytes(p->type)] == 0xff);
 }
 
 TEST_TIMEOUT(fold, gives_the_sums_of_the_convolution, 300) {
@@ -69,6 +79,7 @@ TEST_TIMEOUT(fold, gives_the_sums_of_the_convolution, 300) {
         {HR_TYPE_BF16, 2, 13, 10, 3, 64, 7, 9, 2, 3}, /* as TensorFlow's "same" */
         {HR_TYPE_BF16, 1, 1, 3, 4, 64, 7, 8, 7, 6},   /* windows of padding alone */
         {HR_TYPE_BF16, 1, 10, 9, 4, 128, 8, 7, 5, 0},
+        {HR_TYPE_BF16, 1, 9, 241, 3, 64, 7, 7, 3, 3}, /* two pieces across, three down */
         {HR_TYPE_F32, 1, 17, 20, 3, 64, 7, 7, 3, 3},
         {HR_TYPE_F32, 1, 10, 9, 4, 64, 8, 7, 5, 0},
     };

@@ -137,13 +137,18 @@ static uint64_t dnn_workspace(const hri_gpu_conv *x, const hri_gpu_dnn_record *r
 /* ---- which way ---- */
 
 /* PRODUCT for what is one, DNN where cuDNN takes it, OWN else; EITHER is a product that cuDNN takes too, not tried yet; FOLD by cuDNN
- * over what is folded. */
-typedef enum way { OWN, PRODUCT, DNN, EITHER, FOLD } way;
+ * over what is folded, OURS by our kernel. */
+typedef enum way { OWN, PRODUCT, DNN, EITHER, FOLD, OURS } way;
 
-/* `key` gets the key of the convolution where there is a record; `folded` is set with FOLD. */
+/* `key` gets the key of the convolution where there is a record; `folded` is set with FOLD and OURS. */
 static way way_of(hri_gpu *gpu, const hri_gpu_conv *x, char *key, hri_gpu_dnn_record **out,
                   hri_gpu_conv *folded) {
-    hri_gpu_dnn_record *r = hri_gpu_folds(x, folded) ? record_of(gpu, folded, key) : NULL;
+    const int folds = hri_gpu_folds(x, folded);
+    if (folds && hri_gpu_folded_is_ours(gpu, folded)) {
+        *out = NULL;
+        return OURS;
+    }
+    hri_gpu_dnn_record *r = folds ? record_of(gpu, folded, key) : NULL;
     if (r) {
         *out = r;
         return FOLD;
@@ -165,6 +170,9 @@ uint64_t hri_gpu_conv_workspace(hri_gpu *gpu, const hri_gpu_conv *x, uint64_t li
         return hri_gpu_stem_bytes(x);
     }
     const way w = way_of(gpu, x, key, &r, &folded);
+    if (w == OURS) {
+        return hri_gpu_fold_bytes(&folded);
+    }
     if (w == FOLD) {
         const uint64_t fold = hri_gpu_fold_bytes(&folded);
         return fold + dnn_workspace(&folded, r, limit > fold ? limit - fold : 0);
@@ -264,7 +272,7 @@ static hr_status run_dnn(hri_gpu *gpu, const hri_gpu_conv *x, hri_gpu_dnn_record
     return status;
 }
 
-/* The same over what is folded first; `y` is that convolution. */
+/* The same over what is folded first; `y` is that convolution.  r NULL: by our kernel. */
 static hr_status run_folded(hri_gpu *gpu, const hri_gpu_conv *x, const hri_gpu_conv *y,
                             hri_gpu_dnn_record *r, const char *key, hr_addr image, hr_addr weights,
                             hr_addr result, hr_addr workspace, uint64_t workspace_bytes) {
@@ -274,6 +282,9 @@ static hr_status run_folded(hri_gpu *gpu, const hri_gpu_conv *x, const hri_gpu_c
         return HR_E_UNSUPPORTED;
     }
     const hr_status status = hri_gpu_fold(gpu, x, y, image, weights, workspace, at);
+    if (status == HR_OK && !r) {
+        return hri_gpu_folded_conv(gpu, y, at[0], at[1], result);
+    }
     return status == HR_OK ? run_dnn(gpu, y, r, key, at[0], at[1], result, workspace + fold,
                                      workspace_bytes - fold)
                            : status;
@@ -349,7 +360,7 @@ hr_status hri_gpu_conv_run(hri_gpu *gpu, const hri_gpu_conv *x, hr_addr first, h
     hr_status status = HR_E_UNSUPPORTED;
     if (w == DNN) {
         status = run_library(&t);
-    } else if (w == FOLD) {
+    } else if (w == FOLD || w == OURS) {
         status = run_folded(gpu, x, &folded, t.r, key, first, second, result, workspace,
                             workspace_bytes);
     }

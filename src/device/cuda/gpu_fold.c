@@ -5,8 +5,27 @@
 #include "device/cuda/gpu_product.h"
 
 HRI_CU(fold);
+HRI_CU(folded);
 
 enum { THREADS = 256, LEAST = 3, MOST = 4, WINDOW = 7, ENGINE = 32 << 20 };
+/* Of folded.cu, as it has them; BLOCKS: what a Hopper GPU holds at once. */
+enum {
+    WARPS = 6,
+    PIECE = 18,
+    SIDE = 7,
+    DOWN = 4,
+    TAPS = 4,
+    CHANNELS = 16,
+    WIDE = 64,
+    APART = 72,
+    BLOCKS = 264
+};
+
+/* As folded.cu has it. */
+typedef struct folded {
+    int64_t items;
+    int32_t h, w, o, p, q, pieces, across;
+} folded;
 
 static uint64_t image_bytes(const hri_gpu_conv *y) {
     return hri_gpu_aligned((uint64_t)(y->n * y->h * y->w * y->c) * hr_type_bytes(y->type));
@@ -64,4 +83,31 @@ hr_status hri_gpu_fold(hri_gpu *gpu, const hri_gpu_conv *x, const hri_gpu_conv *
                ? hri_gpu_launch(gpu, &hri_cu_fold, defines, "fold_weights", &small,
                                 HRI_GPU_ARGS(&weights, &out[1], &count, &kh, &kw, &kw2, &o))
                : status;
+}
+
+int hri_gpu_folded_is_ours(const hri_gpu *gpu, const hri_gpu_conv *y) {
+    return y->type == HR_TYPE_BF16 && y->c == CHANNELS && y->kh == TAPS && y->kw == TAPS &&
+           y->o % WIDE == 0 && gpu->dev->major >= 8;
+}
+
+hr_status hri_gpu_folded_conv(hri_gpu *gpu, const hri_gpu_conv *y, hr_addr image, hr_addr weights,
+                              hr_addr result) {
+    const int64_t across = (y->q + 16 * SIDE - 1) / (16 * SIDE);
+    const int64_t pieces = (y->p * SIDE + PIECE - 1) / PIECE;
+    folded f = {.items = y->n * pieces * across,
+                .h = (int32_t)y->h,
+                .w = (int32_t)y->w,
+                .o = (int32_t)y->o,
+                .p = (int32_t)y->p,
+                .q = (int32_t)y->q,
+                .pieces = (int32_t)pieces,
+                .across = (int32_t)across};
+    const uint32_t lines = DOWN + TAPS - 1, line = 16 * SIDE + TAPS - 1;
+    const hri_gpu_grid grid = {.x = (uint32_t)(f.items < BLOCKS ? f.items : BLOCKS),
+                               .y = (uint32_t)(y->o / WIDE),
+                               .threads = 32 * WARPS,
+                               .shared_bytes = TAPS * TAPS * CHANNELS * APART * 2 +
+                                               2 * lines * line * CHANNELS * 2};
+    return hri_gpu_launch(gpu, &hri_cu_folded, "", "folded_conv", &grid,
+                          HRI_GPU_ARGS(&image, &weights, &result, &f));
 }
