@@ -347,6 +347,7 @@ static void after(const adaptor *a, const hri_node_record *node, const hri_kerne
         (chain || hri_sum_takes(&calls[0], &calls[1]) || hri_made_feeds(&calls[0], &calls[1]))) {
         op->after = before;
         op->chain = (uint8_t)chain;
+        op->apart = !chain && hri_made_feeds(&calls[0], &calls[1]);
     }
 }
 

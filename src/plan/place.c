@@ -222,6 +222,9 @@ static hr_status fill(placer *x, const hri_plan_options *options, uint64_t effor
     plan->copied_bytes = s->copied_bytes;
     plan->net_hash = hri_plan_net_of(s->p, plan).hash;
     hr_status status = give_offsets(x, options, effort);
+    if (status == HR_OK) {
+        hri_place_apart(s->p, plan);
+    }
     if (status == HR_OK && (hri_problem_has_company(s->p) || s->copy_count || s->net_count)) {
         plan->time_ns = hri_plan_makespan(s->p, plan); /* waiting hides some of what is saved */
         status = isnan(plan->time_ns) ? HR_E_NOMEM_HOST : HR_OK;

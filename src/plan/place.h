@@ -8,6 +8,9 @@
  * options->budget_bytes. */
 HR_MUST_CHECK hr_status hri_place(const hri_schedule *s, const hri_plan_options *options,
                                   uint64_t effort, hri_plan **out);
+/* Moves what ops write that must lie apart from what the op before reads (`apart` of problem.h), where the arena has room for it; part of
+ * hri_place.  Nothing but their offsets changes. */
+void hri_place_apart(const hri_problem *p, hri_plan *plan);
 /* Where persistent values and constants lie when nobody says otherwise; their end is the bottom of the rest. */
 uint64_t hri_place_fixed(const hri_problem *p, uint64_t *offsets);
 

@@ -93,6 +93,18 @@ static int begins_first_group(before *b, uint32_t kind, uint32_t next) {
     return first;
 }
 
+/* Does step s write nothing of what step m, in one launch with it, still reads? */
+static int lies_apart(const hri_problem *p, const hri_plan *plan, const hri_plan_step *m,
+                      const hri_plan_step *s) {
+    const hri_problem_op *op = &p->ops[s->op];
+    const uint32_t *made = plan->operands + s->first + op->in_count;
+    int apart = 1;
+    for (uint32_t k = 0; k < op->out_count + 1 && apart; k++) {
+        apart = made[k] == HRI_PROBLEM_NONE || !uses(p, plan, m, &plan->buffers[made[k]], 1);
+    }
+    return apart;
+}
+
 /* Of step t, before step `later` (NULL: nothing runs right behind it). */
 static double run_ns(const hri_problem *p, const hri_plan *plan, uint32_t t,
                      const hri_plan_step *later, before *b) {
@@ -113,7 +125,8 @@ static double run_ns(const hri_problem *p, const hri_plan *plan, uint32_t t,
     }
     if (op->alone_ns > 0) {
         const int good = !taken && op->after && b->step && b->step->op == op->after - 1 &&
-                         (!b->taken || (op->chain && b->taken == 2));
+                         (!b->taken || (op->chain && b->taken == 2)) &&
+                         (!op->apart || lies_apart(p, plan, b->step, s));
         const int many = kind && (kind == b->kind || begins_first_group(b, kind, next));
         time += good || many ? 0 : op->alone_ns;
         taken = good ? 1 + op->chain : taken;

@@ -188,6 +188,35 @@ TEST_TIMEOUT(plans, a_batch_that_is_fed_while_a_step_runs_changes_nothing, 300) 
     training_close(&t);
 }
 
+/* A byte a nanosecond to copy it. */
+TEST(plans, a_batch_without_a_place_counts_as_it_is_copied) {
+    double time_ns[2];
+    uint64_t batch = 0;
+    hri_prose why = {{0}};
+    training t;
+    training_open(&t, "mlp:size=64,width=64", "optimizer=sgd,rate=0.01", 12);
+    t.job.machine.in_bytes_per_ns = t.job.machine.out_bytes_per_ns = 1;
+    t.job.page_bytes = 256;
+    t.job.no_offload = 1;
+    for (int stage = 0; stage < 2; stage++) {
+        t.job.no_stage = !stage;
+        CHECK_OK(hri_fit_open(&t.job, &t.fit, &why));
+        CHECK_OK(hri_fit_search(&t.fit, t.fit.unplanned_bytes + 2 * batch, 1, &t.plans, &why));
+        batch = t.plans.input_bytes;
+        CHECK_EQ(t.plans.stage, stage);
+        CHECK_LE(16 * batch, t.plans.arena_bytes);
+        time_ns[stage] = t.plans.time_ns;
+        training_drop(&t);
+    }
+    CHECK(time_ns[0] >= time_ns[1] + 0.99 * (double)batch);
+    t.job.batch = 24; /* a tenth of the arena */
+    training_plan(&t, 1.0);
+    CHECK_LE(t.plans.arena_bytes, 16 * t.plans.input_bytes);
+    CHECK_EQ(t.plans.stage, 0);
+    training_drop(&t);
+    training_close(&t);
+}
+
 TEST_TIMEOUT(plans, without_a_place_for_the_next_batch_inputs_still_arrive, 300) {
     float want[TRAINING_STEPS], is[TRAINING_STEPS];
     training t;

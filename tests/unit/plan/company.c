@@ -214,20 +214,67 @@ TEST(company, who_goes_with_the_op_it_reads_comes_up_behind_it) {
     hri_problem_deinit(&p);
 }
 
+/* Three values and one of them all, which op 4 reads last; op 5 would be one launch with that, if it writes nothing over it. */
+static void sum_behind(hri_problem *p) {
+    enum { A = 4, B, C, D };
+    static const uint32_t x[] = {X}, three[] = {1, 2, 3}, a[] = {A}, b[] = {B}, ends[] = {B, C};
+    add_values(p, D + 1, 0);
+    for (uint32_t i = 1; i < A; i++) {
+        add_op(p, x, 1, (hri_problem_output){.value = i}, (hri_problem_op){.phase = 0});
+    }
+    add_op(p, three, 3, (hri_problem_output){.value = A}, (hri_problem_op){.phase = 0});
+    add_op(p, a, 1, (hri_problem_output){.value = B}, (hri_problem_op){.phase = 1});
+    add_op(p, b, 1, (hri_problem_output){.value = C},
+           (hri_problem_op){.phase = 1, .after = 5, .apart = 1, .alone_ns = 4});
+    add_op(p, ends, 2, (hri_problem_output){.value = D}, (hri_problem_op){.phase = 1});
+    CHECK_OK(hri_problem_finish(p, NULL));
+}
+
+TEST(company, what_is_written_beside_reading_lies_apart) {
+    hri_problem p;
+    hri_schedule s;
+    hri_plan *plan = NULL;
+    sum_behind(&p);
+    CHECK_OK(hri_schedule_init(&s, &p));
+    CHECK_OK(hri_schedule_run(&s));
+    CHECK_OK(hri_place(&s, &(hri_plan_options){.budget_bytes = 0}, 10, &plan));
+    const uint64_t arena = plan->arena_bytes;
+    const hri_plan_buffer *read = &plan->buffers[plan->operands[plan->steps[4].first]];
+    hri_plan_buffer *sum = &plan->buffers[plan->operands[plan->steps[5].first + 1]];
+    const uint64_t good = sum->offset;
+    CHECK(plan->time_ns == 70 && hri_plan_makespan(&p, plan) == 70);
+    CHECK_OK(hri_plan_check(&p, plan, arena, NULL));
+    sum->offset = read->offset; /* which died: that is right, and two launches */
+    CHECK_OK(hri_plan_check(&p, plan, arena, NULL));
+    CHECK(hri_plan_makespan(&p, plan) == 70 + 4);
+    hri_place_apart(&p, plan);
+    CHECK_EQ(sum->offset, good);
+    CHECK_EQ(plan->arena_bytes, arena);
+    sum->offset = read->offset;
+    plan->arena_bytes = 100; /* no room */
+    hri_place_apart(&p, plan);
+    CHECK_EQ(sum->offset, read->offset);
+    p.ops[5].apart = 0;
+    CHECK(hri_plan_makespan(&p, plan) == 70);
+    hri_plan_destroy(plan);
+    hri_schedule_deinit(&s);
+    hri_problem_deinit(&p);
+}
+
 TEST(company, is_written_and_read) {
     hri_problem p, q;
     char *text;
     three_updates(&p);
     p.ops[2].after = 1;
     p.ops[2].alone_ns = 3;
-    p.ops[2].chain = 1;
+    p.ops[2].chain = p.ops[2].apart = 1;
     CHECK_OK(hri_problem_finish(&p, NULL));
     CHECK_OK(hri_problem_print(&p, &text));
     CHECK_OK(hri_problem_parse(text, strlen(text), &q, NULL));
     CHECK_EQ(q.hash, p.hash);
     CHECK_EQ(q.ops[UPDATE0].many, 1);
     CHECK(q.ops[UPDATE0].alone_ns == 4 && q.ops[2].alone_ns == 3);
-    CHECK(q.ops[2].after == 1 && q.ops[2].chain == 1 && !q.ops[0].after);
+    CHECK(q.ops[2].after == 1 && q.ops[2].chain == 1 && q.ops[2].apart == 1 && !q.ops[0].after);
     p.ops[UPDATE0].alone_ns = 0; /* then nothing of it counts */
     p.ops[UPDATE1].alone_ns = p.ops[UPDATE2].alone_ns = p.ops[2].alone_ns = 0;
     CHECK_OK(hri_problem_finish(&p, NULL));
