@@ -10,6 +10,7 @@
 
 typedef float hri_r16 __attribute__((vector_size(64), aligned(4), may_alias));
 typedef int32_t hri_i16 __attribute__((vector_size(64)));
+typedef uint32_t hri_u16 __attribute__((vector_size(64)));
 
 /* Vectors go by their address, as in gemm_wide.h. */
 #define HRI_ROWS_INLINE HRI_ROWS_TARGET __attribute__((always_inline)) static inline
@@ -25,8 +26,8 @@ HRI_ROWS_INLINE void hri_rows_exp(const hri_r16 *of, hri_r16 *to) {
     p = p * r + 0x1.5554dep-3f;
     p = p * r + 0.5f;
     p = ((p * r) * r + r) + 1.0f;
-    const hri_i16 whole = (hri_i16)p + ((hri_i16)shifted << 23);
-    *to = (hri_r16)(whole & ~(x < -86.0f));
+    const hri_u16 whole = (hri_u16)p + ((hri_u16)shifted << 23);
+    *to = (hri_r16)((hri_i16)whole & ~(x < -86.0f));
 }
 
 /* hri_normal of vmath.h: P(x), and *slope = exp(-x^2 / 2).  NaN gives some number. */
