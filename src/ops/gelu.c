@@ -34,8 +34,25 @@ __attribute__((always_inline)) static inline float by_tanh_f32(float a, const hr
 HRI_MAP1_HOST(by_erf, hri_attr_gelu)
 HRI_MAP1_HOST(by_tanh, hri_attr_gelu)
 
+/* Range over the numbers: with this processor's kernel. */
+static void rows_range(void *arg, uint64_t begin, uint64_t end, uint32_t worker) {
+    const hri_call *c = arg;
+    (void)worker;
+    hri_gelu_rows_pick().forward((const float *)c->in[0] + begin, (float *)c->out[0] + begin,
+                                 (int64_t)(end - begin));
+}
+
 static hr_status gelu_host(const hri_call *c) {
-    return ((const hri_attr_gelu *)c->sig->attr)->approximate ? by_tanh_host(c) : by_erf_host(c);
+    if (((const hri_attr_gelu *)c->sig->attr)->approximate) {
+        return by_tanh_host(c);
+    }
+    if (c->sig->out[0].type == HR_TYPE_F32 && hri_gelu_rows_pick().forward) {
+        hri_call call = *c;
+        hri_threads_range(c->threads, (uint64_t)hr_shape_count(&c->sig->out[0].shape),
+                          HRI_MAP_CHUNK, rows_range, &call);
+        return HR_OK;
+    }
+    return by_erf_host(c);
 }
 
 static void gelu_grad(hri_grad *c) {

@@ -11,7 +11,8 @@ typedef struct buffer {
     void *owned;
     char *data; /* aligned */
     uint64_t bytes;
-    int is_free;
+    uint32_t
+        held; /* by how many values; more than one: views of one another, which nobody may write over */
 } buffer;
 
 struct hri_interp {
@@ -40,7 +41,7 @@ static hr_status give_buffer(hri_interp *it, hr_value v, uint64_t bytes) {
     uint32_t best = UINT32_MAX;
     for (uint32_t i = 0; i < it->buffer_count; i++) {
         const buffer *b = &it->buffers[i];
-        if (b->is_free && b->bytes >= bytes && b->bytes - bytes <= bytes / 2 + 4096 &&
+        if (!b->held && b->bytes >= bytes && b->bytes - bytes <= bytes / 2 + 4096 &&
             (best == UINT32_MAX || b->bytes < it->buffers[best].bytes)) {
             best = i;
         }
@@ -52,7 +53,7 @@ static hr_status give_buffer(hri_interp *it, hr_value v, uint64_t bytes) {
         }
         best = it->buffer_count++;
     }
-    it->buffers[best].is_free = 0;
+    it->buffers[best].held = 1;
     it->holder[v] = best + 1;
     it->data[v] = it->buffers[best].data;
     return HR_OK;
@@ -115,7 +116,7 @@ static void mark_last(const hr_graph *g, uint32_t *last) {
     }
 }
 
-/* 1 when output k of node n could be laid over an input that dies here. */
+/* 1 when output k of node n could be laid over an input that dies here, or is a view of one that lives on. */
 static int place_over(hri_interp *it, uint32_t n, uint32_t k, const uint32_t *last) {
     const hri_node_record *node = &it->g->nodes[n];
     for (uint32_t i = 0; i < node->sig.in_count; i++) {
@@ -124,12 +125,16 @@ static int place_over(hri_interp *it, uint32_t n, uint32_t k, const uint32_t *la
         for (uint32_t q = 0; q < node->sig.in_count; q++) {
             uses += node->in[q] == v;
         }
+        if (!it->holder[v] || last[v] == HRI_NO_NODE) {
+            continue;
+        }
         const int view = node->sig.op->view && k == 0 && i == 0;
-        if (it->holder[v] && last[v] == n && uses == 1 &&
-            (view || hri_op_may_overwrite(&node->sig, k, i))) {
+        buffer *const b = &it->buffers[it->holder[v] - 1];
+        const int alone = last[v] == n && uses == 1 && b->held == 1;
+        if (view || (alone && hri_op_may_overwrite(&node->sig, k, i))) {
             it->data[node->out + k] = it->data[v];
             it->holder[node->out + k] = it->holder[v];
-            it->holder[v] = 0; /* it has passed on */
+            b->held++; /* free_dead lets go of what dies */
             return 1;
         }
     }
@@ -138,7 +143,7 @@ static int place_over(hri_interp *it, uint32_t n, uint32_t k, const uint32_t *la
 
 static void free_dead(hri_interp *it, hr_value v, uint32_t n, const uint32_t *last) {
     if (it->holder[v] && last[v] == n) {
-        it->buffers[it->holder[v] - 1].is_free = 1;
+        it->buffers[it->holder[v] - 1].held--;
         it->holder[v] = 0;
     }
 }

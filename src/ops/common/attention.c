@@ -109,6 +109,7 @@ typedef struct scratch {
     float *most;  /* (group, Q) */
     float *sum;   /* (group, Q) */
     int64_t tile; /* K */
+    int64_t next; /* the head after this one, of all samples; < 0: none */
 } scratch;
 
 enum { MOST_TILES = 4 }; /* of a group */
@@ -178,6 +179,42 @@ static float add_row(const float *s, int64_t n, float new_most, float *most, flo
     return keep;
 }
 
+/* Rows of the next head, and where this one's results go. */
+static void ask_soon(const hri_attention *a, const scratch *w, int64_t b, int64_t h, int64_t i) {
+    hri_at_soon(a, &a->o, a->o.data, b, h, i);
+    if (w->next >= 0) {
+        const int64_t to_b = w->next / a->heads, to_h = w->next % a->heads;
+        hri_at_soon(a, &a->q, a->q.data, to_b, to_h, i);
+        if (i < a->keys) {
+            hri_at_soon(a, &a->k, a->k.data, to_b, to_h / a->group, i);
+            hri_at_soon(a, &a->v, a->v.data, to_b, to_h / a->group, i);
+        }
+    }
+}
+
+/* Scores of a tile to probabilities, in one pass. */
+static void soften_rows(const hri_attention *a, const scratch *w, const hri_at_rows *rows,
+                        int64_t b, int64_t h, int64_t q0, int64_t count, int64_t k0) {
+    const int64_t columns = hri_at_columns(a->depth);
+    const int64_t keys = hri_min64(w->tile, a->keys - k0);
+    for (int64_t i = 0; i < count; i++) {
+        float *s = w->s + i * w->tile;
+        const int64_t seen = hri_max64(hri_at_seen(a, w->tile, q0 + i, k0), 0);
+        const int64_t end = hri_at_up(seen, HRI_LANES);
+        const float keep =
+            seen > 0 ? rows->soften(s, seen, a->scale, &w->most[i], &w->sum[i]) : 1.0f;
+        if (end < keys) {
+            memset(s + end, 0, (size_t)(keys - end) * sizeof *s);
+        }
+        for (int64_t k = 0; keep != 1.0f && k < columns; k++) {
+            w->o[i * columns + k] *= keep;
+        }
+        if (k0 == 0) {
+            ask_soon(a, w, b, h, q0 + i);
+        }
+    }
+}
+
 static void add_keys(const hri_attention *a, const scratch *w, int64_t b, int64_t h, int64_t q0,
                      int64_t count, int64_t k0) {
     const int64_t d = a->depth, columns = hri_at_columns(d);
@@ -185,6 +222,13 @@ static void add_keys(const hri_attention *a, const scratch *w, int64_t b, int64_
     hri_at_multiply(HRI_AT_A, a->type, a->q.data, hri_at_first(a, &a->q, b, h, q0), a->q.row, count,
                     d, w->q, !hri_at_as_it_lies(a->type, w->tile), hri_at_keys_up(keys), w->k, w->s,
                     w->tile, 1);
+    const hri_at_rows rows = hri_at_rows_pick();
+    if (rows.soften && !a->extra.on) {
+        soften_rows(a, w, &rows, b, h, q0, count, k0);
+        hri_at_multiply(HRI_AT_A, HR_TYPE_F32, w->s, 0, w->tile, count, keys, w->p, 0, d, w->v,
+                        w->o, columns, 0);
+        return;
+    }
     /* Row by row in three passes: the rows of one do not wait for one another. */
     float most[HRI_AT_Q];
     for (int64_t i = 0; i < count; i++) {
@@ -273,6 +317,7 @@ static void run_group(void *arg, uint32_t number, uint32_t worker) {
     scratch w, own[MOST_TILES];
     const int64_t floats = scratch_init(&w, a, t->workspace);
     scratch_init(&w, a, t->workspace + worker * floats);
+    w.next = head + 1 < a->batch * a->heads ? head + 1 : -1;
     for (int64_t q0 = first, i = 0; q0 < end; q0 += HRI_AT_Q, i++) {
         own[i] = own_of(a, &w, i);
         begin_tile(a, &own[i], b, h, q0, hri_min64(HRI_AT_Q, end - q0));

@@ -18,6 +18,7 @@ typedef struct scratch {
     float *p, *ds;            /* (Q, K) */
     float *p_t, *ds_t, *ds_a; /* panels of A: by keys, by keys, by queries */
     int64_t tile;             /* K */
+    int64_t next;             /* the head of k and v after this one, of all samples; < 0: none */
 } scratch;
 
 static int64_t scratch_init(scratch *w, const hri_attention *a, float *at) {
@@ -51,8 +52,14 @@ uint64_t hri_attention_grad_workspace(const hri_attention *a, uint32_t threads) 
 }
 
 static void set_delta(const hri_attention *a, float *delta, int64_t b, int64_t h) {
+    const hri_at_rows rows = hri_at_rows_pick();
     for (int64_t i = 0; i < a->queries; i++) {
         const int64_t o = hri_at_first(a, &a->o, b, h, i), d = hri_at_first(a, &a->d, b, h, i);
+        if (rows.dot && a->type == HR_TYPE_F32) {
+            delta[i] =
+                rows.dot((const float *)a->o.data + o, (const float *)a->d.data + d, a->depth);
+            continue;
+        }
         float lanes[HRI_LANES] = {0}, room[2][HRI_BLOCK];
         for (int64_t k0 = 0; k0 < a->depth; k0 += HRI_BLOCK) {
             const int64_t n = hri_min64(HRI_BLOCK, a->depth - k0);
@@ -102,6 +109,64 @@ static void differentiate_masked(const hri_attention *a, int64_t tile, int64_t b
     }
 }
 
+/* Rows of the next head, and where this one's gradients go. */
+static void ask_soon(const hri_attention *a, const scratch *w, int64_t b, int64_t h, int64_t i) {
+    hri_at_soon(a, &a->q, a->dq, b, h, i);
+    if (i < a->keys) {
+        hri_at_soon(a, &a->k, a->dk, b, h / a->group, i);
+        hri_at_soon(a, &a->v, a->dv, b, h / a->group, i);
+    }
+    if (w->next >= 0) {
+        const int64_t shared = a->heads / a->group;
+        const int64_t to_b = w->next / shared, to_h = w->next % shared;
+        hri_at_soon(a, &a->q, a->q.data, to_b, to_h * a->group, i);
+        hri_at_soon(a, &a->o, a->o.data, to_b, to_h * a->group, i);
+        hri_at_soon(a, &a->d, a->d.data, to_b, to_h * a->group, i);
+        if (i < a->keys) {
+            hri_at_soon(a, &a->k, a->k.data, to_b, to_h, i);
+            hri_at_soon(a, &a->v, a->v.data, to_b, to_h, i);
+        }
+    }
+}
+
+/* Rows of a tile with this processor's kernel. */
+static void differentiate_rows(const hri_attention *a, const scratch *w, const hri_at_rows *rows,
+                               int64_t b, int64_t h, int64_t q0, int64_t queries, int64_t k0) {
+    const int64_t keys = hri_min64(w->tile, a->keys - k0);
+    const float *lse = a->lse + (b * a->heads + h) * a->queries + q0;
+    for (int64_t i = 0; i < queries; i++) {
+        float *p = w->p + i * w->tile, *ds = w->ds + i * w->tile;
+        const int64_t seen = hri_max64(hri_at_seen(a, w->tile, q0 + i, k0), 0);
+        const int64_t end = hri_at_up(seen, HRI_LANES);
+        rows->differentiate(p, ds, seen, a->scale, lse[i], w->delta[q0 + i]);
+        if (end < keys) {
+            memset(p + end, 0, (size_t)(keys - end) * sizeof *p);
+            memset(ds + end, 0, (size_t)(keys - end) * sizeof *ds);
+        }
+    }
+}
+
+/* dv and dk of a tile, a panel at a time where panels are read as they lie: between them rows are asked for, so that few are on
+ * their way at once. */
+static void add_to_keys(const hri_attention *a, const scratch *w, int64_t b, int64_t h, int64_t q0,
+                        int64_t queries, int64_t k0) {
+    const int64_t d = a->depth, columns = hri_at_columns(d);
+    const int64_t keys = hri_min64(w->tile, a->keys - k0);
+    const int lies = hri_at_as_it_lies(HR_TYPE_F32, d);
+    const int64_t step = lies ? HRI_GEMM_MR : keys, parts = (keys + step - 1) / step;
+    const int64_t asks = lies && k0 == 0 ? queries : 0;
+    for (int64_t n = 0; n < 2 * parts; n++) {
+        const int64_t k = n % parts * step, count = hri_min64(step, keys - k);
+        const int is_dv = n < parts;
+        hri_at_multiply(HRI_AT_A_T, HR_TYPE_F32, is_dv ? w->p : w->ds, k, w->tile, queries, count,
+                        is_dv ? w->p_t : w->ds_t, 0, d, is_dv ? w->d_b : w->q_b,
+                        (is_dv ? w->dv : w->dk) + k * columns, columns, 0);
+        for (int64_t i = asks * n / (2 * parts); i < asks * (n + 1) / (2 * parts); i++) {
+            ask_soon(a, w, b, h, q0 + i);
+        }
+    }
+}
+
 /* One tile: adds to dq of the queries and to dk, dv of the keys. */
 static void add_tile(const hri_attention *a, const scratch *w, int64_t b, int64_t h, int64_t q0,
                      int64_t k0) {
@@ -121,14 +186,15 @@ static void add_tile(const hri_attention *a, const scratch *w, int64_t b, int64_
         differentiate_masked(a, w->tile, b, h, q0 + i, k0, w->p + i * w->tile, w->ds + i * w->tile,
                              lse[i], w->delta[q0 + i]);
     }
-    for (int64_t i = 0; i < queries && !a->extra.on; i++) {
+    const hri_at_rows rows = hri_at_rows_pick();
+    if (rows.differentiate && !a->extra.on) {
+        differentiate_rows(a, w, &rows, b, h, q0, queries, k0);
+    }
+    for (int64_t i = 0; i < queries && !rows.differentiate && !a->extra.on; i++) {
         differentiate_row(w->p + i * w->tile, w->ds + i * w->tile, w->tile,
                           hri_at_seen(a, w->tile, q0 + i, k0), a->scale, lse[i], w->delta[q0 + i]);
     }
-    hri_at_multiply(HRI_AT_A_T, HR_TYPE_F32, w->p, 0, w->tile, queries, keys, w->p_t, 0, d, w->d_b,
-                    w->dv, columns, 0);
-    hri_at_multiply(HRI_AT_A_T, HR_TYPE_F32, w->ds, 0, w->tile, queries, keys, w->ds_t, 0, d,
-                    w->q_b, w->dk, columns, 0);
+    add_to_keys(a, w, b, h, q0, queries, k0);
     hri_at_multiply(HRI_AT_A, HR_TYPE_F32, w->ds, 0, w->tile, queries, keys, w->ds_a, 0, d, w->k,
                     w->dq + q0 * columns, columns, 0);
 }
@@ -159,6 +225,7 @@ static void run_head(void *arg, uint32_t head, uint32_t worker) {
     scratch w;
     const int64_t floats = scratch_init(&w, a, t->workspace);
     scratch_init(&w, a, t->workspace + worker * floats);
+    w.next = head + 1 < a->batch * shared ? (int64_t)head + 1 : -1;
     for (int64_t i = 0; i < a->group; i++) {
         set_delta(a, w.delta + i * places, b, h * a->group + i);
     }

@@ -145,4 +145,25 @@ static inline int64_t hri_at_up(int64_t n, int64_t to) {
     return (n + to - 1) / to * to;
 }
 
+/* Kernels for rows of scores without a mask that a processor has (attention_rows.h); NULL: none.  Chosen by the processor, so that
+ * bits are the same at all levels. */
+typedef struct hri_at_rows {
+    float (*soften)(float *s, int64_t n, float scale, float *most, float *sum);
+    void (*differentiate)(float *p, float *ds, int64_t n, float scale, float lse, float delta);
+    float (*dot)(const float *x, const float *y, int64_t n);
+} hri_at_rows;
+
+hri_at_rows hri_at_rows_pick(void);
+
+/* Asks for a row that is read or written soon: it comes from far away while rows of scores are computed. */
+static inline void hri_at_soon(const hri_attention *a, const hri_attention_view *v,
+                               const void *data, int64_t b, int64_t h, int64_t row) {
+    enum { LINE = 64 };
+    const int64_t size = (int64_t)hr_type_bytes(a->type);
+    const char *const at = (const char *)data + hri_at_first(a, v, b, h, row) * size;
+    for (int64_t i = 0; i < a->depth * size; i += LINE) {
+        __builtin_prefetch(at + i, 0, 2);
+    }
+}
+
 #endif

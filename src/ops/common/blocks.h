@@ -93,16 +93,13 @@ static inline hri_vec hri_vec_pick(hri_vec_bits mask, hri_vec yes, hri_vec no) {
     return (hri_vec)(((hri_vec_bits)yes & mask) | ((hri_vec_bits)no & ~mask));
 }
 
-/* The sum of the lanes, by halves. */
+/* The sum of the lanes, by halves.  In vectors by hand: in a loop every half would go through memory. */
 static inline float hri_lanes_sum(const float *lanes) {
-    float sum[HRI_LANES];
-    memcpy(sum, lanes, sizeof sum);
-    for (int half = HRI_LANES / 2; half > 0; half /= 2) {
-        for (int k = 0; k < half; k++) {
-            sum[k] += sum[k + half];
-        }
-    }
-    return sum[0];
+    typedef float v4 __attribute__((vector_size(16)));
+    v4 x[HRI_LANES / 4];
+    memcpy(x, lanes, sizeof x);
+    const v4 quarter = (x[0] + x[2]) + (x[1] + x[3]);
+    return (quarter[0] + quarter[2]) + (quarter[1] + quarter[3]);
 }
 
 /* Element i is added to lane i % HRI_LANES.  In vectors by hand: compilers unroll lanes before they see them. */

@@ -2,11 +2,22 @@
 #ifndef HRI_OPS_COMMON_GELU_H
 #define HRI_OPS_COMMON_GELU_H
 
+#include <stdint.h>
+
 typedef struct hri_attr_gelu {
     int approximate; /* index into the choices */
 } hri_attr_gelu;
 
 static const char *const hri_gelu_choices[] = {"erf", "tanh", 0};
+
+/* f32 by the exact form, n numbers, where a processor has kernels for it (gelu_kernel.c); NULL: none.  Chosen by the processor, so
+ * that bits are the same at all levels. */
+typedef struct hri_gelu_rows {
+    void (*forward)(const float *x, float *y, int64_t n);
+    void (*backward)(const float *dy, const float *x, float *dx, int64_t n);
+} hri_gelu_rows;
+
+hri_gelu_rows hri_gelu_rows_pick(void);
 
 /* Both for kernels made from text, where instructions count: multiply-adds are written out, and quotients are one inverse
  * (ops/cuda/scalar.cu).  P of the tanh form of X: */

@@ -67,10 +67,10 @@ typedef struct job {
     int64_t scratch_floats;
     float *partial; /* (parts, batch, M, N) */
     hri_gemm_kernels kernels;
-    int in_place; /* the kernels write the result where it belongs, or among the parts */
-    int64_t
-        groups; /* of tiles, one below the other, that a task computes with the same panels of B */
-    int64_t group; /* tiles of one */
+    int in_place;   /* the kernels write the result where it belongs, or among the parts */
+    int64_t groups; /* of rows: a task computes one with the same panels of B */
+    int64_t rows;   /* of a group */
+    int64_t m_tile; /* rows that are computed together */
 } job;
 
 /* One row of results to its place, in its type. */
@@ -238,10 +238,8 @@ static float *place_of(const job *w, int64_t part, int64_t batch, int64_t m0, in
 
 static void add_bias(const hri_gemm *g, int64_t batch, int64_t nc, int64_t n0, int64_t mc,
                      float *c) {
-    float line[NC];
-    for (int64_t j = 0; j < nc; j++) {
-        line[j] = hri_real_at(g->bias_type, g->bias, batch * g->bias_step + n0 + j);
-    }
+    float room[NC];
+    const float *line = hri_block_in(g->bias_type, g->bias, batch * g->bias_step + n0, nc, room);
     for (int64_t i = 0; i < mc; i++, c += g->n) {
         for (int64_t j = 0; j < nc; j++) {
             c[j] += line[j];
@@ -260,14 +258,14 @@ static void run_tiles(void *arg, uint32_t number, uint32_t worker) {
     const hri_gemm *g = w->g;
     const cut *u = &w->u;
     int64_t rest = number;
-    /* Tiles that share columns of B follow one another. */
-    const int64_t first = rest % w->groups * w->group * u->m_tile;
-    rest /= w->groups;
+    /* Tiles of the same rows follow one another: what a thread wrote it reads in the next op, and what it reads here it has. */
     const int64_t in = rest % u->n_tiles;
     rest /= u->n_tiles;
-    const int64_t part = rest % u->parts, batch = rest / u->parts;
+    const int64_t part = rest % u->parts;
+    rest /= u->parts;
+    const int64_t first = rest % w->groups * w->rows, batch = rest / w->groups;
     const int64_t n0 = in * u->n_tile;
-    const int64_t last = g->m - first < w->group * u->m_tile ? g->m : first + w->group * u->m_tile;
+    const int64_t last = g->m - first < w->rows ? g->m : first + w->rows;
     const int64_t nc = g->n - n0 < u->n_tile ? g->n - n0 : u->n_tile;
     const int64_t begin = part * u->k_part;
     const int64_t end = begin + u->k_part < g->k ? begin + u->k_part : g->k;
@@ -277,12 +275,12 @@ static void run_tiles(void *arg, uint32_t number, uint32_t worker) {
     for (int64_t k0 = begin; k0 < end; k0 += KC) {
         const int64_t kc = end - k0 < KC ? end - k0 : KC;
         g->pack_b(g, batch, n0, nc, k0, kc, b);
-        for (int64_t m0 = first; m0 < last; m0 += u->m_tile) {
-            const int64_t mc = last - m0 < u->m_tile ? last - m0 : u->m_tile;
+        for (int64_t m0 = first; m0 < last; m0 += w->m_tile) {
+            const int64_t mc = last - m0 < w->m_tile ? last - m0 : w->m_tile;
             float *c = w->in_place ? place_of(w, part, batch, m0, n0) : room;
             const int64_t ldc = w->in_place ? g->n : u->n_tile;
-            const int more = m0 + u->m_tile < last, deeper = !more && k0 + kc < end;
-            const int64_t down = more ? u->m_tile : deeper ? first - m0 : 0;
+            const int more = m0 + w->m_tile < last, deeper = !more && k0 + kc < end;
+            const int64_t down = more ? w->m_tile : deeper ? first - m0 : 0;
             if (!multiply_lines(w, batch, m0, mc, nc, k0, kc, a, b, c, ldc, k0 == begin, down,
                                 deeper ? KC : 0)) {
                 g->pack_a(g, batch, m0, mc, k0, kc, a);
@@ -309,16 +307,34 @@ static void run_tiles(void *arg, uint32_t number, uint32_t worker) {
     }
 }
 
-/* How many tiles a task computes: what it packs of B serves them all.  No bit depends on it. */
+/* Into how many groups the rows are cut: as few as give every thread the same number of tasks, or each of them many.  Where later
+ * depths are added to sums, those of a group have to stay close. */
+static int64_t groups_of(const hri_gemm *g, const cut *u, int64_t threads) {
+    enum { MOST = 8 /* tiles */, MANY = 4 /* tasks of a thread */ };
+    const int64_t others = g->batch * u->parts * u->n_tiles;
+    int64_t groups = g->k <= KC ? 1 : over(u->m_tiles, MOST);
+    if (g->batch == 1 && u->m_tiles >= MOST && threads <= u->m_tiles && groups < threads) {
+        groups = threads; /* rows of its own for each */
+    }
+    while (groups < u->m_tiles && groups * others % threads && groups * others < MANY * threads) {
+        groups++;
+    }
+    return groups;
+}
+
+/* Which rows a task computes: what it packs of B serves them all.  No bit depends on it. */
 static void group_tiles(job *w, uint32_t threads) {
-    enum { MOST = 8, TASKS = 2 /* a thread, at least */ };
     const hri_gemm *g = w->g;
     const cut *u = &w->u;
-    const int64_t tasks = g->batch * u->parts * u->m_tiles * u->n_tiles / (TASKS * threads);
     w->in_place = u->parts > 1 || (!g->row && !g->add && g->c_type == HR_TYPE_F32);
-    w->group = tasks < 1 || g->k == 0 || (g->k > KC && !w->in_place) ? 1 : tasks;
-    w->group = w->group < MOST ? w->group : MOST;
-    w->groups = over(u->m_tiles, w->group);
+    w->groups = u->m_tiles;
+    w->rows = w->m_tile = u->m_tile;
+    if (g->k == 0 || g->m == 0 || (g->k > KC && !w->in_place)) {
+        return;
+    }
+    w->rows = over(over(g->m, groups_of(g, u, threads)), 2 * MR) * 2 * MR;
+    w->groups = over(g->m, w->rows);
+    w->m_tile = over(over(w->rows, over(w->rows, MC)), 2 * MR) * 2 * MR;
 }
 
 /* Range over rows of all batches: adds the parts in order. */

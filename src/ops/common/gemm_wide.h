@@ -48,6 +48,19 @@ HRI_WIDE_INLINE void hri_wide_store(const hri_v16 *s, float *c, int first) {
     }
 }
 
+/* The first `columns` of a vector, which may be none. */
+HRI_WIDE_INLINE void hri_wide_store_some(const hri_v16 *s, float *c, int64_t columns, int first) {
+#ifdef __AVX512F__
+    const __mmask16 some = (__mmask16)((1u << columns) - 1u);
+    const __m512 before = first ? _mm512_setzero_ps() : _mm512_maskz_loadu_ps(some, c);
+    _mm512_mask_storeu_ps(c, some, first ? (__m512)*s : _mm512_add_ps(before, (__m512)*s));
+#else
+    for (int64_t j = 0; j < columns; j++) {
+        c[j] = first ? (*s)[j] : c[j] + (*s)[j];
+    }
+#endif
+}
+
 /* One row of sums to c: all of two vectors, or the first `columns`. */
 HRI_WIDE_INLINE void hri_wide_put(const hri_v16 *s, const hri_v16 *t, float *c, int64_t columns,
                                   int first) {
@@ -56,11 +69,9 @@ HRI_WIDE_INLINE void hri_wide_put(const hri_v16 *s, const hri_v16 *t, float *c, 
         hri_wide_store(t, c + 16, first);
         return;
     }
-    float line[32];
-    memcpy(line, s, sizeof *s);
-    memcpy(line + 16, t, sizeof *t);
-    for (int64_t j = 0; j < columns; j++) {
-        c[j] = first ? line[j] : c[j] + line[j];
+    hri_wide_store_some(s, c, columns < 16 ? columns : 16, first);
+    if (columns > 16) {
+        hri_wide_store_some(t, c + 16, columns - 16, first);
     }
 }
 
@@ -183,6 +194,34 @@ static void hri_wide_by_rows(const hri_gemm_lines *lines, const float *const *at
 #undef MORE
 }
 
+/* The same of rows where they lie, 16 columns at most. */
+static void hri_wide_by_rows_16(const hri_gemm_lines *lines, const float *const *at, const float *b,
+                                int64_t width, float *c, int64_t ldc, int64_t rows, int64_t columns,
+                                int first) {
+#define DECLARE(I) hri_v16 s##I = {0};
+#define LINE(I)    const float *const p##I = at[I];
+#define ADD(I)     s##I = HRI_WIDE_FMA(x, HRI_WIDE_ALL(p##I[k]), s##I);
+#define PUT(I)                                                                                     \
+    if (I < rows) {                                                                                \
+        hri_wide_put_16(&s##I, c + I * ldc, columns, first);                                       \
+    }
+    HRI_WIDE_ROWS(DECLARE)
+    for (int64_t i = 0; i < lines->pieces; i++, at += HRI_GEMM_MR) {
+        HRI_WIDE_ROWS(LINE)
+        const int64_t kc = lines->length[i];
+        for (int64_t k = 0; k < kc; k++, b += width) {
+            HRI_WIDE_INDEX(k);
+            const hri_v16 x = ((const hri_v16_any *)b)[0];
+            HRI_WIDE_ROWS(ADD)
+        }
+    }
+    HRI_WIDE_ROWS(PUT)
+#undef DECLARE
+#undef LINE
+#undef ADD
+#undef PUT
+}
+
 /* The same of lines that have the rows of the panel side by side, one for each depth. */
 static void hri_wide_by_depth(int64_t kc, const float *const *at, int64_t off, const float *b,
                               int64_t width, float *c, int64_t ldc, int64_t rows, int64_t columns,
@@ -284,7 +323,9 @@ static inline void hri_wide_multiply_lines(int64_t mc, int64_t nc, int64_t kc,
             float *to = c + i * ldc + j;
             const hri_wide_soon soon = hri_wide_soon_of(lines, kc, i / HRI_GEMM_MR, panels,
                                                         j / HRI_GEMM_NR, parts, ahead, close);
-            if (lines->pieces) {
+            if (lines->pieces && columns <= 16) {
+                hri_wide_by_rows_16(lines, at, b + j * kc, width, to, ldc, rows, columns, first);
+            } else if (lines->pieces) {
                 hri_wide_by_rows(lines, at, b + j * kc, width, to, ldc, rows, columns, first, soon);
             } else {
                 hri_wide_by_depth(kc, at, lines->panel[i / HRI_GEMM_MR].off, b + j * kc, width, to,

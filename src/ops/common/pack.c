@@ -65,11 +65,18 @@ static inline void store8(float *p, v8 v) {
     *(v8_any *)p = v;
 }
 
-/* Eight rows become columns: to[k * width + 0..7]. */
-static inline void turn8(const float *const x[8], int64_t kc, float *to, int64_t width) {
+enum { LINE = 16 /* numbers of a line of the cache */ };
+
+/* Eight rows become columns: to[k * width + 0..7].  Those that are next lie `soon` behind them and are asked for: rows come from far
+ * away, in pieces too short for the processor to see them coming.  0: none. */
+static inline void turn8(const float *const x[8], int64_t kc, float *to, int64_t width,
+                         int64_t soon) {
     int64_t k = 0;
     for (; k + 8 <= kc; k += 8) {
         float *at = to + k * width;
+        for (int r = 0; r < 8 && soon && k % LINE == 0; r++) {
+            __builtin_prefetch(x[r] + soon + k);
+        }
         LOAD8(0);
         LOAD8(1);
         LOAD8(2);
@@ -97,24 +104,28 @@ static inline void turn8(const float *const x[8], int64_t kc, float *to, int64_t
     turn4(x[4] + k, x[5] + k, x[6] + k, x[7] + k, kc - k, to + k * width + 4, width);
 }
 #else
-static inline void turn8(const float *const x[8], int64_t kc, float *to, int64_t width) {
+static inline void turn8(const float *const x[8], int64_t kc, float *to, int64_t width,
+                         int64_t soon) {
+    (void)soon;
     turn4(x[0], x[1], x[2], x[3], kc, to, width);
     turn4(x[4], x[5], x[6], x[7], kc, to + 4, width);
 }
 #endif
 
 void hri_pack_turn8(const float *const rows[HRI_GEMM_MR], int64_t kc, float *to) {
-    turn8(rows, kc, to, HRI_GEMM_MR);
+    turn8(rows, kc, to, HRI_GEMM_MR, 0);
 }
 
-void hri_pack_turn(hr_type type, const void *p, int64_t at, int64_t ld, int64_t rows, int64_t kc,
-                   int64_t width, float *to) {
+/* One panel; `next`: as many rows follow, at least. */
+static void turn(hr_type type, const void *p, int64_t at, int64_t ld, int64_t rows, int64_t kc,
+                 int64_t width, float *to, int next) {
     int64_t r = 0;
     for (; type == HR_TYPE_F32 && r + 8 <= rows; r += 8) {
         const float *x = (const float *)p + at + r * ld;
         const float *const eight[8] = {x,          x + ld,     x + 2 * ld, x + 3 * ld,
                                        x + 4 * ld, x + 5 * ld, x + 6 * ld, x + 7 * ld};
-        turn8(eight, kc, to + r, width);
+        const int asks = HRI_GEMM_NR > HRI_GEMM_UNIT && (r + 16 <= rows || next);
+        turn8(eight, kc, to + r, width, asks ? 8 * ld : 0);
     }
     for (; type == HR_TYPE_F32 && r + 4 <= rows; r += 4) {
         const float *x = (const float *)p + at + r * ld;
@@ -127,6 +138,11 @@ void hri_pack_turn(hr_type type, const void *p, int64_t at, int64_t ld, int64_t 
     }
 }
 
+void hri_pack_turn(hr_type type, const void *p, int64_t at, int64_t ld, int64_t rows, int64_t kc,
+                   int64_t width, float *to) {
+    turn(type, p, at, ld, rows, kc, width, to, 0);
+}
+
 static inline int64_t panel_width(int64_t width, int64_t left) {
     return width == HRI_GEMM_NR ? hri_gemm_width(left) : width;
 }
@@ -136,7 +152,8 @@ static void pack_turned(hr_type type, const void *p, int64_t at, int64_t ld, int
                         int64_t kc, int64_t width, float *to) {
     for (int64_t i = 0; i < count; i += width, to += kc * width) {
         const int64_t rows = count - i < width ? count - i : width;
-        hri_pack_turn(type, p, at + i * ld, ld, rows, kc, panel_width(width, rows), to);
+        turn(type, p, at + i * ld, ld, rows, kc, panel_width(width, rows), to,
+             i + width + 8 <= count);
     }
 }
 
