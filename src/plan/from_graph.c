@@ -264,7 +264,8 @@ static double joins(const adaptor *a, const hri_node_record *node, const hri_ker
 /* The forward op that may run again in one launch with a gradient that reads the same, and what that saves of its time: the reading. */
 static void beside(const adaptor *a, const hri_node_record *node, const hri_kernel *kernel,
                    hri_problem_op *op) {
-    if (!a->machine.gpu || node->phase != HRI_BACKWARD || !kernel->launch_beside) {
+    if (!a->machine.gpu || node->phase != HRI_BACKWARD || node->sig.in_count < 2 ||
+        (!kernel->launch_beside && kernel != &hri_kernel_scalar)) {
         return;
     }
     const hr_graph *g = a->g;
