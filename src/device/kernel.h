@@ -51,16 +51,17 @@ typedef struct hri_kernel {
      * one, to the same bits; what neither call leaves for others may differ.  HR_E_UNSUPPORTED: not with these places. */
     hr_status (*launch_sum)(const struct hri_gpu_call *c, uint64_t a, uint64_t b);
     /* For ops whose first output often is added to something right behind them (to `other`, of its shape and type, into `to`):
-     * both calls in one, to the same bits.  The output itself is stored where `to` does not lie over it.  HR_E_UNSUPPORTED
-     * as above. */
-    hr_status (*launch_added)(const struct hri_gpu_call *c, uint64_t other, uint64_t to);
+     * both calls in one, to the same bits; with `again` (NULL: none) all three, see below.  The output itself is stored where
+     * `to` does not lie over it.  HR_E_UNSUPPORTED as above. */
+    hr_status (*launch_added)(const struct hri_gpu_call *c, uint64_t other, uint64_t to,
+                              const struct hri_gpu_call *again);
     /* For ops whose input often is the result of an element-wise call just before (`maker`): both calls in one, to the same
      * bits in all that they write; with `again` (NULL: none) all three, see below.  HR_E_UNSUPPORTED as above. */
     hr_status (*launch_made)(const struct hri_gpu_call *c, const struct hri_gpu_call *maker,
                              const struct hri_gpu_call *again);
     /* For gradients (of dy and x first) whose forward op `beside` may run again just before them, reading the same x first
-     * (`again`, whose results lie apart from all that the gradient reads and writes): both calls in one, to the same bits in all that they write.
-     * HR_E_UNSUPPORTED as above. */
+     * (`again`, whose first result lies apart from all that the gradient reads and writes; others do, too, or are what it reads):
+     * both calls in one, to the same bits in all that they write.  HR_E_UNSUPPORTED as above. */
     const char *beside;
     hr_status (*launch_beside)(const struct hri_gpu_call *c, const struct hri_gpu_call *again);
 } hri_kernel;

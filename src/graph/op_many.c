@@ -24,19 +24,30 @@ static int touch(range a, range b) {
     return a.first < b.end && b.first < a.end;
 }
 
+/* Whether output k of `a` touches something of `b`, other than an input that is the same memory where `may_be_read`. */
+static int output_touches(const hri_gpu_call *a, uint32_t k, const hri_gpu_call *b,
+                          int may_be_read) {
+    const range out = range_of(a->out[k], &a->sig->out[k]);
+    for (uint32_t i = 0; i < b->sig->in_count; i++) {
+        const range in = range_of(b->in[i], &b->sig->in[i]);
+        const int same = in.first == out.first && in.end == out.end;
+        if (touch(out, in) && !(may_be_read && same)) {
+            return 1;
+        }
+    }
+    for (uint32_t i = 0; i < b->sig->out_count; i++) {
+        if (touch(out, range_of(b->out[i], &b->sig->out[i]))) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
 /* Whether `a` writes something that `b` reads or writes. */
 static int writes_into(const hri_gpu_call *a, const hri_gpu_call *b) {
     for (uint32_t k = 0; k < a->sig->out_count; k++) {
-        const range out = range_of(a->out[k], &a->sig->out[k]);
-        for (uint32_t i = 0; i < b->sig->in_count; i++) {
-            if (touch(out, range_of(b->in[i], &b->sig->in[i]))) {
-                return 1;
-            }
-        }
-        for (uint32_t i = 0; i < b->sig->out_count; i++) {
-            if (touch(out, range_of(b->out[i], &b->sig->out[i]))) {
-                return 1;
-            }
+        if (output_touches(a, k, b, 0)) {
+            return 1;
         }
     }
     return 0;
@@ -105,8 +116,18 @@ int hri_op_beside(const hri_sig *again, const hri_kernel *of_again, const hri_si
 }
 
 int hri_beside(const hri_gpu_call *again, const hri_gpu_call *grad) {
-    return hri_op_beside(again->sig, again->kernel, grad->sig, grad->kernel) &&
-           again->in[0] == grad->in[1] && !writes_into(again, grad);
+    int good = hri_op_beside(again->sig, again->kernel, grad->sig, grad->kernel) &&
+               again->in[0] == grad->in[1];
+    for (uint32_t k = 0; good && k < again->sig->out_count; k++) {
+        good = !output_touches(again, k, grad, k > 0);
+    }
+    return good;
+}
+
+static hr_status launch_added(const hri_gpu_call *maker, const hri_gpu_call *sum,
+                              const hri_gpu_call *again) {
+    const hr_addr other = sum->in[sum->in[0] == maker->out[0]];
+    return maker->kernel->launch_added(maker, other, sum->out[0], again);
 }
 
 /* The calls from the first on that go together; *out says how many those were. */
@@ -121,10 +142,15 @@ static hr_status launch_some(const hri_gpu_call *calls, uint32_t count, uint32_t
         }
     }
     if (count > 1 && hri_sum_takes(&calls[0], &calls[1])) {
-        const hr_addr *of = calls[1].in;
-        const hr_status status = calls[0].kernel->launch_added(
-            &calls[0], of[0] == calls[0].out[0] ? of[1] : of[0], calls[1].out[0]);
+        const hr_status status = launch_added(&calls[0], &calls[1], NULL);
         *out = 2;
+        if (status != HR_E_UNSUPPORTED) {
+            return status;
+        }
+    }
+    if (count > 2 && hri_beside(&calls[0], &calls[1]) && hri_sum_takes(&calls[1], &calls[2])) {
+        const hr_status status = launch_added(&calls[1], &calls[2], &calls[0]);
+        *out = 3;
         if (status != HR_E_UNSUPPORTED) {
             return status;
         }

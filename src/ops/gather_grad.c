@@ -286,10 +286,11 @@ static hr_status gather_grad_cuda(const hri_gpu_call *c) {
 }
 
 /* With the sum behind it: rows that nobody asked for are not written first, and not read again. */
-static hr_status gather_grad_added_cuda(const hri_gpu_call *c, hr_addr other, hr_addr to) {
+static hr_status gather_grad_added_cuda(const hri_gpu_call *c, hr_addr other, hr_addr to,
+                                        const hri_gpu_call *again) {
     const hri_sig *s = c->sig;
     const uint64_t bytes = hr_meta_bytes(&s->out[0]);
-    if (bytes == 0 || hr_shape_count(&s->in[1].shape) == 0 || to != c->out[0] ||
+    if (again || bytes == 0 || hr_shape_count(&s->in[1].shape) == 0 || to != c->out[0] ||
         !hri_launch_apart(to, bytes, c->in[0], hr_meta_bytes(&s->in[0])) ||
         !hri_launch_apart(to, bytes, c->in[1], hr_meta_bytes(&s->in[1])) ||
         !hri_launch_apart(to, bytes, c->workspace, c->workspace_bytes) ||

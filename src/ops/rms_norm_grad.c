@@ -58,9 +58,10 @@ const hr_op hr_op_rms_norm_grad = {
     .cases = rms_norm_grad_cases,
 };
 
-static hr_status rms_norm_grad_added_cuda(const hri_gpu_call *c, hr_addr other, hr_addr to) {
+static hr_status rms_norm_grad_added_cuda(const hri_gpu_call *c, hr_addr other, hr_addr to,
+                                          const hri_gpu_call *again) {
     const hri_norm v = hri_norm_rows(&c->sig->in[1].shape, 1);
-    return hri_norm_grad_added_cuda(&v, c, other, to);
+    return again ? HR_E_UNSUPPORTED : hri_norm_grad_added_cuda(&v, c, other, to, NULL);
 }
 
 const hri_kernel hri_kernel_cuda_rms_norm_grad = {

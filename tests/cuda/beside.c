@@ -17,7 +17,8 @@ enum {
     SMALL = 4 * SIZE,
     WORK = 5 * SIZE,
     ALL = 6 * SIZE,
-    LINE = 4 << 10
+    LINE = 4 << 10,
+    WIDE = 20 << 10
 };
 
 /* Where things that may lie elsewhere lie, from the block's start. */
@@ -169,6 +170,61 @@ TEST_TIMEOUT(beside, a_gradient_of_gelu_writes_what_was_dropped, 300) {
     bench_close(&b);
 }
 
+/* layer_norm(x, gamma, beta), its gradient, which reads the statistics at `mean`, and that added to dy. */
+static void rows(bench *b, const char *x, const char *width, const places *at, uint64_t mean,
+                 uint64_t gamma, uint64_t sum, const int64_t launches[2]) {
+    static one f, g, s;
+    char text[160];
+    const char *small = strncmp(x, "f16", 3) ? "f32" : "f16";
+    const uint64_t inv = mean + WIDE;
+    memset(&f, 0, sizeof f);
+    memset(&g, 0, sizeof g);
+    memset(&s, 0, sizeof s);
+    snprintf(text, sizeof text, "%s %s[%s] %s[%s]", x, small, width, small, width);
+    put_at(b, f.in_at, (uint64_t[]){X, SMALL, SMALL + WIDE}, 3);
+    put_at(b, f.out_at, (uint64_t[]){at->y, SMALL + 2 * WIDE, SMALL + 3 * WIDE}, 3);
+    hri_gpu_call calls[3] = {call_of(b, &f, "layer_norm", "eps=0.001", text, WORK)};
+    const long long count = (long long)hr_shape_count(&f.out[1].shape);
+    snprintf(text, sizeof text, "%s %s %s[%s] f32[%lld] f32[%lld]", x, x, small, width, count,
+             count);
+    put_at(b, g.in_at, (uint64_t[]){DY, X, gamma, mean, inv}, 5);
+    put_at(b, g.out_at, (uint64_t[]){at->dx, SMALL + 4 * WIDE, SMALL + 5 * WIDE}, 3);
+    calls[1] = call_of(b, &g, "layer_norm_grad", NULL, text, at->work);
+    snprintf(text, sizeof text, "%s %s", x, x);
+    put_at(b, s.in_at, (uint64_t[]){DY, at->dx}, 2);
+    put_at(b, s.out_at, &sum, 1);
+    calls[2] = call_of(b, &s, "add", NULL, text, WORK);
+    CHECK(hri_op_beside(&f.sig, calls[0].kernel, &g.sig, calls[1].kernel));
+    compare(b, calls, 2, launches[0]);
+    compare(b, calls, 3, launches[1]);
+}
+
+TEST_TIMEOUT(beside, a_gradient_of_layer_norm_writes_what_was_dropped, 300) {
+    static const char *const types[][2] = {{"bf16[40,768]", "768"},
+                                           {"f32[5,7,770]", "770"},
+                                           {"f16[70,33]", "33"},
+                                           {"f32[5,3000]", "3000"},
+                                           {"bf16[3,5000]", "5000"}};
+    static const int64_t two[] = {2, 2}, alone[] = {2, 3}, added[] = {3, 3};
+    const uint64_t mean = SMALL + 2 * WIDE, gamma = SMALL;
+    bench b;
+    bench_open(&b);
+    bench_gpu(&b);
+    for (int i = 0; i < 5; i++) {
+        const char *x = types[i][0], *width = types[i][1];
+        rows(&b, x, width, &elsewhere, mean, gamma, DX, two);
+        rows(&b, x, width, &(places){Y, X, WORK}, mean, gamma, X, two);
+        rows(&b, x, width, &(places){Y, DX, WORK}, mean, gamma, DY, two);
+        /* What cannot be: the sum over y, which is then made again alone with the gradient; y where the gradient keeps its sums;
+         * another gamma; and statistics of something else. */
+        rows(&b, x, width, &elsewhere, mean, gamma, Y, alone);
+        rows(&b, x, width, &(places){Y, DX, Y}, mean, gamma, DX, added);
+        rows(&b, x, width, &elsewhere, mean, SMALL + WIDE, DX, added);
+        rows(&b, x, width, &elsewhere, SMALL + 6 * WIDE, gamma, DX, added);
+    }
+    bench_close(&b);
+}
+
 /* How many gradients go to the device together with the call of `forward` before them. */
 static uint32_t pairs_in(training *t, const char *forward, const char *grad) {
     uint32_t first_sample, pairs = 0;
@@ -219,4 +275,11 @@ static void train(const char *model, const char *options, int64_t batch, const c
 TEST_TIMEOUT(beside, steps_in_little_memory_have_the_same_bits, 300) {
     train("resnet18:size=16,width=8,classes=10,layers=1x1x1x1",
           "optimizer=sgd,rate=0.01,precision=bf16", 16, "batch_norm_apply", "batch_norm_relu_grad");
+}
+
+TEST_TIMEOUT(beside, of_a_transformer_in_little_memory_have_the_same_bits, 300) {
+    static const char gpt2[] = "gpt2:context=16,vocab=96,layers=3,width=32,heads=2",
+                      options[] = "optimizer=sgd,rate=0.01,precision=bf16";
+    train(gpt2, options, 4, "gelu", "gelu_grad");
+    train(gpt2, options, 4, "layer_norm", "layer_norm_grad");
 }

@@ -110,7 +110,7 @@ static void compare(bench *b, const char *op, const char *text, int behind, cons
     hr_status status;
     if (behind) {
         CHECK(hri_sum_takes(&p->calls[0], &p->calls[1]));
-        status = norm->kernel->launch_added(norm, other, p->sum_at);
+        status = norm->kernel->launch_added(norm, other, p->sum_at, NULL);
     } else {
         CHECK(hri_sum_feeds(&p->calls[0], &p->calls[1]));
         status = norm->kernel->launch_sum(norm, p->add_at[0], p->add_at[1]);

@@ -95,7 +95,7 @@ static void compare(bench *b, const char *text, const char *attr, const places *
     bench_get(b, one, ALL);
     bench_put(b, before, ALL);
     CHECK(hri_sum_takes(&t.calls[0], &t.calls[1]));
-    CHECK_STATUS(t.calls[0].kernel->launch_added(&t.calls[0], t.add_at[!folds], t.sum_at),
+    CHECK_STATUS(t.calls[0].kernel->launch_added(&t.calls[0], t.add_at[!folds], t.sum_at, NULL),
                  folds ? HR_OK : HR_E_UNSUPPORTED);
     bench_put(b, before, ALL);
     CHECK_OK(hri_op_launch_many(t.calls, 2));

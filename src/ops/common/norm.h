@@ -44,11 +44,14 @@ void hri_norm_grad_cost(const hri_sig *s, hri_cost *cost);
 hr_status hri_norm_cuda(const hri_norm *v, const hri_gpu_call *c, double eps);
 uint64_t hri_norm_grad_cuda_workspace(const hri_norm *v, hr_type type);
 hr_status hri_norm_grad_cuda(const hri_norm *v, const hri_gpu_call *c);
-/* With x = a + b made on the way, and with dx added to another at the end (launch_sum, launch_added of device/kernel.h). */
+/* With x = a + b made on the way, with dx added to another at the end, and with y made again (launch_sum, launch_added and
+ * launch_beside of device/kernel.h). */
 hr_status hri_norm_sum_cuda(const hri_norm *v, const hri_gpu_call *c, double eps, hr_addr a,
                             hr_addr b);
 hr_status hri_norm_grad_added_cuda(const hri_norm *v, const hri_gpu_call *c, hr_addr other,
-                                   hr_addr to);
+                                   hr_addr to, const hri_gpu_call *again);
+hr_status hri_norm_grad_beside_cuda(const hri_norm *v, const hri_gpu_call *c,
+                                    const hri_gpu_call *again);
 
 /* The shape rules: vectors of x's last dimension, statistics of shape `stats`. */
 HR_MUST_CHECK hr_status hri_norm_infer(hri_infer *c, const hr_shape *stats, int rms);

@@ -46,9 +46,9 @@ static void define(cut *c, const hri_norm *v, hr_type type, hr_type gamma, hr_ty
              c->keep, backward, !c->in_registers);
 }
 
-static void define_sum(cut *c) {
+static void define_more(cut *c, const char *text) {
     const size_t used = strlen(c->defines);
-    snprintf(c->defines + used, sizeof c->defines - used, " -DSUM=1");
+    snprintf(c->defines + used, sizeof c->defines - used, "%s", text);
 }
 
 /* Where x comes from: it is there (`more` 0), or is the sum of two, to be left at `whole` where somebody may read it. */
@@ -69,7 +69,7 @@ static hr_status run_norm(const hri_norm *v, const hri_gpu_call *c, double epsil
     }
     define(&k, v, s->in[0].type, s->in[1].type, v->rms ? HR_TYPE_F32 : s->in[2].type, 0);
     if (from.more) {
-        define_sum(&k);
+        define_more(&k, " -DSUM=1");
     }
     if (k.in_registers) {
         const hri_gpu_grid grid = {.x = (uint32_t)hri_gpu_up(rows, THREADS / k.row),
@@ -116,10 +116,26 @@ uint64_t hri_norm_grad_cuda_workspace(const hri_norm *v, hr_type type) {
     return (uint64_t)(c.parts * 2 * c.width) * sizeof(float);
 }
 
-/* Where dx goes: to its place (0: to none), and, added to `other`, to `to`. */
+/* What the kernel needs to make y again; see norm.cu. */
+typedef struct again_y {
+    hr_addr beta, y, mean, inv;
+    float eps;
+} again_y;
+
+/* Where dx goes: to its place (0: to none), and, added to `other`, to `to`.  `again`: the forward call in the same launch; NULL: none. */
 typedef struct departure {
     hr_addr dx, other, to;
+    const hri_gpu_call *again;
 } departure;
+
+static again_y again_of(const hri_norm *v, const hri_gpu_call *again) {
+    const hri_norm_attr *p = again->sig->attr;
+    return (again_y){.beta = v->rms ? 0 : again->in[2],
+                     .y = again->out[0],
+                     .mean = v->rms ? 0 : again->out[1],
+                     .inv = again->out[v->rms ? 1 : 2],
+                     .eps = (float)p->eps};
+}
 
 /* dx, and the partial rows in the work space. */
 static hr_status launch_parts(const hri_norm *v, const hri_gpu_call *c, const cut *k,
@@ -130,9 +146,10 @@ static hr_status launch_parts(const hri_norm *v, const hri_gpu_call *c, const cu
     int32_t width = (int32_t)k->width, groups = (int32_t)v->g, channels = (int32_t)v->k;
     if (k->in_registers) {
         const hri_gpu_grid grid = {.x = (uint32_t)k->parts, .threads = THREADS};
+        again_y again = where.again ? again_of(v, where.again) : (again_y){0};
         return hri_gpu_launch(c->gpu, &hri_cu_norm, k->defines, "norm_rows_grad", &grid,
                               HRI_GPU_ARGS(&dy, &x, &gamma, &mean, &inv, &dx, &where.other,
-                                           &where.to, &partial, &rows, &width));
+                                           &where.to, &partial, &rows, &width, &again));
     }
     /* The sums come first: dx may lie over dy or x. */
     const hri_gpu_grid columns = {
@@ -157,10 +174,10 @@ static hr_status run_grad(const hri_norm *v, const hri_gpu_call *c, departure wh
     if (width == 0) {
         return HR_OK;
     }
-    define(&k, v, s->in[1].type, s->in[2].type, HR_TYPE_F32, 1);
-    if (where.to) {
-        define_sum(&k);
-    }
+    const hri_sig *f = where.again ? where.again->sig : NULL;
+    define(&k, v, s->in[1].type, s->in[2].type, f && !v->rms ? f->in[2].type : HR_TYPE_F32, 1);
+    define_more(&k, where.to ? " -DSUM=1" : "");
+    define_more(&k, f ? " -DAGAIN=1" : "");
     if (parts > 0) {
         status = launch_parts(v, c, &k, where);
     }
@@ -175,8 +192,56 @@ hr_status hri_norm_grad_cuda(const hri_norm *v, const hri_gpu_call *c) {
     return run_grad(v, c, (departure){.dx = c->out[0]});
 }
 
+/* Whether the forward call may be made in the same launch: the gradient reads its statistics, and nobody y, which lies apart. */
+static int may_do_again(const hri_norm *v, const hri_gpu_call *c, const hri_gpu_call *again) {
+    const hri_sig *s = c->sig;
+    const uint64_t bytes = hr_meta_bytes(&s->in[1]),
+                   work = hri_norm_grad_cuda_workspace(v, s->in[1].type);
+    const hr_addr y = again->out[0];
+    const uint32_t statistics = v->rms ? 1 : 2;
+    int good = cut_of(v, s->in[1].type).in_registers && v->n > 0 && v->k > 0 &&
+               again->in[0] == c->in[1] && again->in[1] == c->in[2] &&
+               again->sig->in[1].type == s->in[2].type &&
+               hri_launch_apart(y, bytes, c->workspace, work);
+    for (uint32_t i = 0; i < s->in_count; i++) {
+        good = good && hri_launch_apart(y, bytes, c->in[i], hr_meta_bytes(&s->in[i]));
+    }
+    for (uint32_t k = 0; k < s->out_count; k++) {
+        good = good && hri_launch_apart(y, bytes, c->out[k], hr_meta_bytes(&s->out[k]));
+    }
+    for (uint32_t k = 1; k <= statistics; k++) {
+        const uint64_t size = hr_meta_bytes(&again->sig->out[k]);
+        good = good && again->out[k] == c->in[2 + k] &&
+               hri_launch_apart(again->out[k], size, c->workspace, work);
+        for (uint32_t j = 0; j < s->out_count; j++) {
+            good =
+                good && hri_launch_apart(again->out[k], size, c->out[j], hr_meta_bytes(&s->out[j]));
+        }
+    }
+    return good;
+}
+
+hr_status hri_norm_grad_beside_cuda(const hri_norm *v, const hri_gpu_call *c,
+                                    const hri_gpu_call *again) {
+    return may_do_again(v, c, again) ? run_grad(v, c, (departure){.dx = c->out[0], .again = again})
+                                     : HR_E_UNSUPPORTED;
+}
+
+/* Whether the forward call in the same launch writes nothing that is added, and reads nothing that is written. */
+static int lie_apart(const hri_gpu_call *again, hr_addr other, hr_addr to, uint64_t bytes) {
+    const hri_sig *s = again->sig;
+    int good = hri_launch_apart(to, bytes, again->out[0], bytes);
+    for (uint32_t i = 1; i < s->in_count; i++) {
+        good = good && hri_launch_apart(to, bytes, again->in[i], hr_meta_bytes(&s->in[i]));
+    }
+    for (uint32_t k = 0; k < s->out_count; k++) {
+        good = good && hri_launch_apart(other, bytes, again->out[k], hr_meta_bytes(&s->out[k]));
+    }
+    return good;
+}
+
 hr_status hri_norm_grad_added_cuda(const hri_norm *v, const hri_gpu_call *c, hr_addr other,
-                                   hr_addr to) {
+                                   hr_addr to, const hri_gpu_call *again) {
     const hri_sig *s = c->sig;
     const uint64_t bytes = hr_meta_bytes(&s->out[0]);
     const cut k = cut_of(v, s->in[1].type);
@@ -193,5 +258,8 @@ hr_status hri_norm_grad_added_cuda(const hri_norm *v, const hri_gpu_call *c, hr_
     for (uint32_t i = 1; i < s->out_count; i++) {
         good = good && hri_launch_apart(to, bytes, c->out[i], hr_meta_bytes(&s->out[i]));
     }
-    return good ? run_grad(v, c, (departure){to == dx ? 0 : dx, other, to}) : HR_E_UNSUPPORTED;
+    good = good && (!again || may_do_again(v, c, again)) &&
+           (!again || lie_apart(again, other, to, bytes));
+    return good ? run_grad(v, c, (departure){to == dx ? 0 : dx, other, to, again})
+                : HR_E_UNSUPPORTED;
 }

@@ -10,9 +10,10 @@
 // SUM, for rows: forward, x is made here of two tensors and stored at `sum` (0: nobody reads it); backward, dx is stored at
 // dx (0: nobody reads it), and added to another at `to`.  All of them may lie over one another row by row: a thread has
 // read its numbers before it writes in their places.
+// AGAIN, for rows backward: what the forward op made of x is made here, too, and its statistics are not read but made.
 //
-// Defines: ELEM and PACK (of x, y, dy, dx), GAMMA, BETA (types), RMS, ROW, KEEP, SUM; BACKWARD and GROUPED say which of the
-// four parts a module has.
+// Defines: ELEM and PACK (of x, y, dy, dx), GAMMA, BETA (types), RMS, ROW, KEEP, SUM, AGAIN; BACKWARD and GROUPED say which of
+// the four parts a module has.
 #ifndef ELEM
 #define ELEM float
 #define PACK 4
@@ -26,6 +27,9 @@
 #endif
 #ifndef SUM
 #define SUM 0
+#endif
+#ifndef AGAIN
+#define AGAIN 0
 #endif
 
 enum { THREADS = 256, GROUPS = THREADS / ROW };
@@ -41,6 +45,12 @@ HR_INLINE float stored(float x) {
 
 HR_INLINE float row_sum(float x, float *room) {
     return ROW == 32 ? hr_warp_sum(x) : hr_block_sum(x, room);
+}
+
+// One number of y: written out, so that it has the same bits in every kernel.
+HR_INLINE float normal(float x, float mu, float over, float g, float b) {
+    const float xhat = (x - mu) * over;
+    return RMS ? xhat * g + 0.0f : fmaf(xhat, g, b);
 }
 
 // ---- rows ----
@@ -110,7 +120,7 @@ HR_KERNEL __launch_bounds__(THREADS)
             }
 #pragma unroll
             for (int j = 0; j < PACK; j++) {
-                out[j] = (v[k][j] - mu) * over * g[j] + (RMS ? 0.0f : b[j]);
+                out[j] = normal(v[k][j], mu, over, g[j], RMS ? 0.0f : b[j]);
             }
             hr_store_pack<ELEM, PACK>(y + r * width + at, out);
         }
@@ -135,13 +145,54 @@ HR_INLINE void add_pack(float (&own)[PACK], const float *before) {
     }
 }
 
+#if AGAIN
+
+// What the forward op needs besides, and where it leaves its results.
+struct again {
+    const BETA *beta;
+    ELEM *y;
+    float *mean, *inv;
+    float eps;
+};
+
+// The statistics of a row, with the sums of norm_rows in their order.
+HR_INLINE void find_statistics(const pack (&x)[KEEP], hr_i32 width, float eps, int lane, float *room,
+                               float &mu, float &over) {
+    float sum = 0.0f, squares = 0.0f;
+#pragma unroll
+    for (int k = 0; k < KEEP; k++) {
+#pragma unroll
+        for (int j = 0; j < PACK; j++) {
+            sum += (lane + k * ROW) * PACK < width ? hr_at(x[k], j) : 0.0f;
+        }
+    }
+    mu = RMS ? 0.0f : row_sum(sum, room) / (float)width;
+#pragma unroll
+    for (int k = 0; k < KEEP; k++) {
+        if ((lane + k * ROW) * PACK < width) {
+#pragma unroll
+            for (int j = 0; j < PACK; j++) {
+                squares = fmaf(hr_at(x[k], j) - mu, hr_at(x[k], j) - mu, squares);
+            }
+        }
+    }
+    over = 1.0f / sqrtf(row_sum(squares, room) / (float)width + eps);
+}
+
+#endif
+
 // partial (gridDim.x, 2, width): sums of dy xhat and of dy over the rows of a block.
 // Rows of more than 24 words a thread leave registers for one block alone.
 HR_KERNEL __launch_bounds__(THREADS,
                             KEEP *(PACK * sizeof(ELEM) < 4 ? 4 : PACK * sizeof(ELEM)) > 96 ? 1 : 2)
     norm_rows_grad(const ELEM *dy, const ELEM *x, const GAMMA *gamma, const float *mean,
                    const float *inv, ELEM *dx, const ELEM *other, ELEM *to, float *partial,
-                   hr_i64 rows, hr_i32 width) {
+                   hr_i64 rows, hr_i32 width
+#if AGAIN
+                   ,
+                   HR_TABLE struct again f
+#endif
+    ) {
     __shared__ float room[32];
     __shared__ __align__(16) float all[2][ROW == 32 ? KEEP * 32 * PACK : PACK];
     const int lane = threadIdx.x % ROW, group = threadIdx.x / ROW;
@@ -155,7 +206,11 @@ HR_KERNEL __launch_bounds__(THREADS,
     }
     for (hr_i64 r = (hr_i64)blockIdx.x * GROUPS + group; r < rows;
          r += (hr_i64)gridDim.x * GROUPS) {
+#if AGAIN
+        float mu, over;
+#else
         const float mu = RMS ? 0.0f : mean[r], over = inv[r];
+#endif
         float sum = 0.0f, product = 0.0f;
         pack in_x[KEEP], in_dy[KEEP], in_other[KEEP];
 #pragma unroll
@@ -169,6 +224,15 @@ HR_KERNEL __launch_bounds__(THREADS,
                 }
             }
         }
+#if AGAIN
+        find_statistics(in_x, width, f.eps, lane, room, mu, over);
+        if (lane == 0) {
+            if (!RMS) {
+                f.mean[r] = mu;
+            }
+            f.inv[r] = over;
+        }
+#endif
 #pragma unroll
         for (int k = 0; k < KEEP; k++) {
             const hr_i32 at = (lane + k * ROW) * PACK;
@@ -184,6 +248,17 @@ HR_KERNEL __launch_bounds__(THREADS,
                     dgamma[k][j] = fmaf(d, xhat, dgamma[k][j]);
                     dbeta[k][j] += d;
                 }
+#if AGAIN
+                float b[PACK], again_y[PACK];
+                if (!RMS) {
+                    hr_load_pack<BETA, PACK>(f.beta + at, b);
+                }
+#pragma unroll
+                for (int j = 0; j < PACK; j++) {
+                    again_y[j] = normal(hr_at(in_x[k], j), mu, over, g[j], RMS ? 0.0f : b[j]);
+                }
+                hr_store_pack<ELEM, PACK>(f.y + r * width + at, again_y);
+#endif
             }
         }
         const float shift = RMS ? 0.0f : row_sum(sum, room) / (float)width;
