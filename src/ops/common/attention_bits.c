@@ -3,7 +3,7 @@
  * The mask becomes one bit a score in the work space, as the threads that compute have their scores, and a byte for each 16 queries by
  * 64 keys that says what it does there (src/ops/cuda/attention_words.cu).  Forward attention_hopper_bits.cu reads a word a step, and the
  * numbers of a mask only where they are neither 0 nor so low that they hide; over 64 deep attention_hopper_bits_deep.cu does it.
- * Numbers of f32, and all over 64 deep, are written again as those threads have their scores, so that the copy engine brings a warp its own in
+ * Numbers of f32 are written again as those threads have their scores, so that the copy engine brings a warp its own in
  * one piece (attention_hopper_tiles.cuh).  Backward is in attention_scores.c. */
 #include <math.h>
 #include <string.h>
@@ -151,9 +151,9 @@ int hri_attention_one_part(const hri_attention *a) {
     return type == HR_TYPE_F32 || (bits & (type == HR_TYPE_BF16 ? 0xffffu : 0x1fffu)) == 0;
 }
 
-/* Up to 64 deep numbers of 2 bytes are as fast as they are. */
+/* Numbers of 2 bytes are as fast as they are. */
 static int tiled(const hri_attention *a, const hri_gpu *gpu) {
-    return (deep(a) || a->extra.mask_type == HR_TYPE_F32) && hri_attention_numbers_tiled(a, gpu, 0);
+    return a->extra.mask_type == HR_TYPE_F32 && hri_attention_numbers_tiled(a, gpu, 0);
 }
 
 /* ---- the kernels ---- */

@@ -304,7 +304,7 @@ struct place {
         head = block / tiles;
         b = head / a.heads;
         h = head % a.heads;
-        if (DP == 128 && ADD && e.head != 0 && e.batch == 0) { // samples that share a mask run side by side
+        if (TILED && ADD && e.head != 0 && e.batch == 0) { // samples that share a mask run side by side
             const hr_i64 samples = gridDim.x / tiles / a.heads;
             b = head % samples;
             h = head / samples;
