@@ -286,7 +286,7 @@ HR_INLINE void weigh_hidden(ELEM *o, float *lse, const MELEM *mask, const ELEM *
 
 // What is made of it is made again, not kept in registers over a loop.
 HR_INLINE hr_u32 this_block() {
-#ifdef HRI_EMULATED
+#if defined(HRI_EMULATED) || !TILED // elsewhere registers are enough, and divisions cost short rows time
     return blockIdx.x;
 #else
     hr_u32 block;
