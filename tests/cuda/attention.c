@@ -248,6 +248,55 @@ TEST(attention, words_say_what_a_mask_does) {
     }
 }
 
+/* Numbers of tiles, those of a thread in the order of its scores.  For gradients (turned) nothing hides but minus infinity. */
+static void check_tiles(int turned) {
+    const int along = turned ? 5 : 2, across = turned ? 1 : 2;
+    int64_t tiles = along * across, down = along, right = across, queries = ROWS_OF, keys = KEYS_OF;
+    int64_t pitch = 0;
+    float mask[ROWS_OF * KEYS_OF];
+    char defines[96];
+    desk d;
+    for (int i = 0; i < ROWS_OF * KEYS_OF; i++) {
+        mask[i] = mask_at(i / KEYS_OF, i % KEYS_OF);
+    }
+    desk_open(&d, (hri_gpu_options){.no_cudnn = 1, .no_cublaslt = 1});
+    tensor m = placed(&d, mask, ROWS_OF * KEYS_OF);
+    tensor words = desk_tensor(&d, HR_TYPE_I32, tiles * 32), seen = desk_tensor(&d, HR_TYPE_U8, 64);
+    tensor copy = desk_tensor(&d, HR_TYPE_F32, tiles * 1024);
+    hr_addr at[] = {m.block.addr, words.block.addr, seen.block.addr, copy.block.addr};
+    const hri_gpu_grid grid = {.x = 2, .threads = 256};
+    snprintf(defines, sizeof defines, "-DMELEM=float -DWHOLE=1 -DTURNED=%d -DTILED=1", turned);
+    desk_check(&d,
+               hri_gpu_launch(d.gpu, &hri_cu_attention_words, defines, "attention_words", &grid,
+                              HRI_GPU_ARGS(&at[0], &at[1], &at[2], &tiles, &down, &right, &queries,
+                                           &queries, &keys, &at[3], &pitch)),
+               "tiles");
+    desk_sync(&d);
+    double *is = desk_read(&d, &words), *flags = desk_read(&d, &seen),
+           *numbers = desk_read(&d, &copy);
+    int adding = 0;
+    for (int i = 0; i < tiles * 1024; i++) {
+        const int tile = i / 1024, lane = i / 4 % 32, n = i / 128 % 8, half = i / 2 % 2;
+        const int bit = n / 4 * 16 + i % 2 * 8 + n % 4 * 2 + half;
+        const float x = of_bit(turned, tile / across * 16, tile % across * 64, lane, bit);
+        const int shown = turned ? x > -INFINITY : x > -1e30f;
+        CHECK(((uint32_t)(int32_t)is[tile * 32 + lane] >> bit & 1u) == (uint32_t)shown);
+        if ((int)flags[tile] & ADDED) {
+            CHECK(numbers[i] == (shown ? (double)x : 0.0));
+            adding++;
+        }
+    }
+    CHECK(adding > 0);
+    free(is), free(flags), free(numbers);
+    desk_free(&d, &m), desk_free(&d, &words), desk_free(&d, &seen), desk_free(&d, &copy);
+    desk_close(&d);
+}
+
+TEST(attention, numbers_lie_as_threads_have_their_scores) {
+    check_tiles(0);
+    check_tiles(1);
+}
+
 /* ---- keys that end inside a tile ---- */
 
 static tensor same(desk *d, const hr_meta *m, double x) {
@@ -265,8 +314,8 @@ static tensor same(desk *d, const hr_meta *m, double x) {
 }
 
 /* All weights are alike, and low; do, k and v are 1, o is 8.  What lies behind the last key would weigh much more. */
-static void check_behind(int depth, int keys) {
-    static const double fill[] = {1, 0, 1, 1, 8, 0, -20};
+static void check_behind(int depth, int keys, int bytes) {
+    const double fill[] = {1, bytes ? -20.0 / depth : 0.0, 1, 1, 8, 0, bytes ? 1.0 : -20.0};
     char text[256];
     desk d;
     hr_meta in[HRI_IN_MAX], out[HRI_OUT_MAX];
@@ -276,8 +325,8 @@ static void check_behind(int depth, int keys) {
     const hr_op *op = hri_op_find("attention_masked_grad");
     snprintf(text, sizeof text,
              "f16[1,3,1,%d] f16[1,3,1,%d] f16[1,%d,1,%d] f16[1,%d,1,%d] f16[1,3,1,%d] f32[1,1,3] "
-             "f16[1,1,3,%d]",
-             depth, depth, keys, depth, keys, depth, depth, keys);
+             "%s[1,1,3,%d]",
+             depth, depth, keys, depth, keys, depth, depth, bytes ? "u8" : "f16", keys);
     CHECK_EQ(ref_parse(text, in), 7);
     CHECK_OK(hri_attr_parse(op, "scale=1", &attr, NULL));
     CHECK_OK(op->infer(&(hri_infer){.attr = &attr, .in_count = 7, .in = in, .out = out}));
@@ -315,7 +364,9 @@ static void check_behind(int depth, int keys) {
 }
 
 TEST_TIMEOUT(attention, nothing_behind_the_last_key_weighs_anything_backward, 300) {
-    check_behind(8, 65);
-    check_behind(8, 72);
-    check_behind(72, 131);
+    check_behind(8, 65, 0);
+    check_behind(8, 72, 0);
+    check_behind(72, 131, 0);
+    check_behind(8, 72, 1);
+    check_behind(8, 80, 1);
 }

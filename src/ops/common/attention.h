@@ -102,10 +102,16 @@ typedef struct hri_attention_words {
 } hri_attention_words;
 uint64_t hri_attention_words_bytes(const hri_attention *a, int causal, int turned);
 /* Written at `at`; causal hides later keys too, which is not to be had with TURNED.  copy 0: none, else the mask is written there with rows of
- * `pitch` elements, a multiple of 64. */
+ * `pitch` elements, a multiple of 64; pitch 0: as tiles of numbers. */
 hr_status hri_attention_words_make(const hri_attention *a, const hri_gpu_call *c, hr_addr mask,
                                    hr_addr at, int causal, int turned, hr_addr copy, int64_t pitch,
                                    hri_attention_words *out);
+
+/* Rows of numbers are written again as threads have their scores, behind the words, and the copy engine brings them. */
+uint64_t hri_attention_numbers_bytes(const hri_attention *a, int causal, int turned);
+int hri_attention_numbers_tiled(const hri_attention *a, const hri_gpu *gpu, int turned);
+/* 1 / scale is a number of the mask's type; else it is the sum of two. */
+int hri_attention_one_part(const hri_attention *a);
 
 /* hri_attention_grad_cuda takes a mask of bytes as it is. */
 int hri_attention_grad_takes_bytes(const hri_attention *a, hri_gpu *gpu);
@@ -147,7 +153,8 @@ enum {
     HRI_ATTENTION_ONE_ROW,
     HRI_ATTENTION_WHOLE_ROWS,
     HRI_ATTENTION_ANY_ROWS,
-    HRI_ATTENTION_BITS
+    HRI_ATTENTION_BITS,
+    HRI_ATTENTION_BITS_AND_NUMBERS
 };
 int hri_attention_mask_kind(const hri_attention *a, hr_addr mask);
 

@@ -3,8 +3,10 @@
  * The mask becomes one bit a score in the work space, as the threads that compute have their scores, and a byte for each 16 queries by
  * 64 keys that says what it does there (src/ops/cuda/attention_words.cu).  Forward attention_hopper_bits.cu reads a word a step, and the
  * numbers of a mask only where they are neither 0 nor so low that they hide; over 64 deep attention_hopper_bits_deep.cu does it.
- * Backward is in attention_scores.c. */
+ * Numbers of f32 are written again as those threads have their scores, so that the copy engine brings a warp its own in
+ * one piece (attention_hopper_tiles.cuh).  Backward is in attention_scores.c. */
 #include <math.h>
+#include <string.h>
 
 #include "ops/common/attention.h"
 #include "ops/common/gpu.h"
@@ -21,7 +23,9 @@ enum {
     DEPTH = 64,
     DEPTH_MOST = 128,
     DRAWS = 4,
+    WARPS = 8,
     BARS = 6, /* at most, of each kind */
+    ONES_BYTES = 512,
     PIECE = 16,
     KEY_BYTES = 64 * PIECE
 };
@@ -101,31 +105,64 @@ hr_status hri_attention_words_make(const hri_attention *a, const hri_gpu_call *c
     tiles t = tiles_of(a, causal, turned);
     int64_t rows = has_mask(a) ? x->mask_rows : 1, queries = a->queries, keys = a->keys;
     const int64_t each = t.along * t.across;
-    char defines[112];
+    char defines[128];
     *out = (hri_attention_words){.words = at,
                                  .seen = at + words_bytes(&t),
                                  .batch = x->mask_batch ? x->mask_heads * each : 0,
                                  .head = x->mask_head ? each : 0,
                                  .row = turned || rows_differ ? t.across : 0,
                                  .column = !turned || rows_differ};
-    snprintf(defines, sizeof defines, "-DMELEM=%s -DCAUSAL=%d -DWHOLE=%d -DTURNED=%d -DCOPY=%d",
+    snprintf(defines, sizeof defines,
+             "-DMELEM=%s -DCAUSAL=%d -DWHOLE=%d -DTURNED=%d -DCOPY=%d -DTILED=%d",
              hri_gpu_type(adds(a) ? x->mask_type : HR_TYPE_U8), causal, whole_rows(a, mask), turned,
-             copy != 0);
+             copy && pitch > 0, copy && pitch == 0);
     const hri_gpu_grid grid = {.x = (uint32_t)hri_gpu_up(t.all, THREADS / 32), .threads = THREADS};
     return hri_gpu_launch(c->gpu, &hri_cu_attention_words, defines, "attention_words", &grid,
                           HRI_GPU_ARGS(&mask, &out->words, &out->seen, &t.all, &t.along, &t.across,
                                        &rows, &queries, &keys, &copy, &pitch));
 }
 
+/* ---- numbers as tiles ---- */
+
+#define NUMBERS_MOST (128ull << 20) /* bytes that are written again as threads have their scores */
+
+static int deep(const hri_attention *a) {
+    return a->depth > DEPTH;
+}
+
+uint64_t hri_attention_numbers_bytes(const hri_attention *a, int causal, int turned) {
+    const tiles t = tiles_of(a, causal, turned);
+    return hri_gpu_whole((uint64_t)t.all * ROWS * KEYS * hr_type_bytes(a->extra.mask_type));
+}
+
+/* f16 has not the range for 1 / scale otherwise. */
+int hri_attention_numbers_tiled(const hri_attention *a, const hri_gpu *gpu, int turned) {
+    const hri_attention_extra *x = &a->extra;
+    return hri_gpu_warpgroup_shared(gpu) > 0 && adds(a) && x->mask_row > 0 && !(x->drop > 0.0f) &&
+           (x->mask_type != HR_TYPE_F16 || a->scale > 0x1p-15f) &&
+           hri_attention_numbers_bytes(a, !turned && a->causal, turned) <= NUMBERS_MOST;
+}
+
+int hri_attention_one_part(const hri_attention *a) {
+    const float over = 1.0f / a->scale;
+    const hr_type type = a->extra.mask_type;
+    uint32_t bits;
+    memcpy(&bits, &over, sizeof bits);
+    return type == HR_TYPE_F32 || (bits & (type == HR_TYPE_BF16 ? 0xffffu : 0x1fffu)) == 0;
+}
+
+/* Numbers of 2 bytes are as fast as they are. */
+static int tiled(const hri_attention *a, const hri_gpu *gpu) {
+    return a->extra.mask_type == HR_TYPE_F32 && hri_attention_numbers_tiled(a, gpu, 0);
+}
+
+/* ---- the kernels ---- */
+
 /* Tiles of keys and values in shared memory, how many steps ahead they are copied, and whether rows are added up by a product with
  * ones where nothing is added: as measured on an H200.  Two blocks of a multiprocessor have 227 KiB. */
 typedef struct ring {
     int tiles, lead, ones;
 } ring;
-
-static int deep(const hri_attention *a) {
-    return a->depth > DEPTH;
-}
 
 static ring ring_of(const hri_attention *a) {
     const int width = adds(a) ? (int)hr_type_bytes(a->extra.mask_type) : 0;
@@ -139,19 +176,22 @@ static ring ring_of(const hri_attention *a) {
 }
 
 /* The kernel has the same sums.  Memory begins at a multiple of 1,024 bytes where it has to be used whole. */
-static uint64_t shared_bytes(const hri_attention *a) {
+static uint64_t shared_bytes(const hri_attention *a, const hri_gpu *gpu) {
     const uint64_t tile = KEYS * (uint64_t)(deep(a) ? DEPTH_MOST : DEPTH) * 2;
     const uint64_t numbers =
-        keyed(a)  ? (uint64_t)(deep(a) ? 2 : 1) * KEYS * 128
+        keyed(a) ? (uint64_t)(deep(a) ? 2 : 1) * KEYS * 128
+        : tiled(a, gpu)
+            ? (uint64_t)(deep(a) ? 2 : 1) *
+                  (OWN * KEYS * hr_type_bytes(a->extra.mask_type) + WARPS * sizeof(uint64_t))
         : adds(a) ? (uint64_t)OWN * KEYS * (deep(a) ? 4 : hr_type_bytes(a->extra.mask_type))
                   : 0;
     const ring r = ring_of(a);
     const uint64_t bytes = (uint64_t)r.tiles * 2 * tile + BARS * 16 + numbers + 8 +
                            (uint64_t)hri_gpu_up(a->keys, KEYS) * 4;
     if (adds(a) && !keyed(a) && !deep(a)) { /* queries stay, and sums are in the room of numbers */
-        return (bytes + 2 * tile + 1023) / 1024 * 1024;
+        return (bytes + 2 * tile + (tiled(a, gpu) ? ONES_BYTES : 0) + 1023) / 1024 * 1024;
     }
-    return 1024 + bytes + (r.ones ? 1024 : 0);
+    return 1024 + bytes + (r.ones ? ONES_BYTES : 0);
 }
 
 /* Over 64 deep, not where a library that takes lengths has bytes of keys. */
@@ -166,14 +206,16 @@ static int fits(const hri_attention *a, hri_gpu *gpu) {
            a->type != HR_TYPE_F32 && a->depth % 8 == 0 && a->depth > 0 &&
            (!deep(a) || fits_deep(a, gpu)) && a->batch * a->heads * a->queries > 0 && a->keys > 0 &&
            a->keys < 65536 * KEYS && x->mask_row < INT32_MAX / 8 && a->k.row == a->v.row &&
-           a->k.row < INT32_MAX / 2 && shared_bytes(a) <= hri_gpu_warpgroup_shared(gpu);
+           a->k.row < INT32_MAX / 2 && shared_bytes(a, gpu) <= hri_gpu_warpgroup_shared(gpu);
 }
 
 uint64_t hri_attention_bits_workspace(const hri_attention *a, hri_gpu *gpu) {
     const tiles t = tiles_of(a, 0, 0);
     return !fits(a, gpu) ? 0
            : keyed(a)    ? (uint64_t)t.all * KEY_BYTES + hri_gpu_whole((uint64_t)t.all)
-                         : hri_attention_words_bytes(a, a->causal != 0, 0) + copy_bytes(a);
+                         : hri_attention_words_bytes(a, a->causal != 0, 0) +
+                            (tiled(a, gpu) ? hri_attention_numbers_bytes(a, a->causal != 0, 0)
+                                           : copy_bytes(a));
 }
 
 /* Numbers of keys, and what they do to each tile of 64. */
@@ -204,10 +246,11 @@ hr_status hri_attention_bits_run(const hri_attention *a, const hri_gpu_call *c,
     hr_addr control = c->control;
     const hri_attention_extra *x = &a->extra;
     const ring r = ring_of(a);
-    const int64_t pitch = pitch_of(a);
-    const hr_addr copy =
-        pitch > 0 ? c->workspace + hri_attention_words_bytes(a, a->causal != 0, 0) : 0;
-    char defines[224];
+    const int by_tiles = tiled(a, c->gpu);
+    const int64_t pitch = by_tiles ? 0 : pitch_of(a);
+    hr_addr copy =
+        by_tiles || pitch > 0 ? c->workspace + hri_attention_words_bytes(a, a->causal != 0, 0) : 0;
+    char defines[256];
     const hr_status status = keyed(a)
                                  ? key_numbers_make(a, c, mask, &w)
                                  : hri_attention_words_make(a, c, mask, c->workspace,
@@ -225,7 +268,7 @@ hr_status hri_attention_bits_run(const hri_attention *a, const hri_gpu_call *c,
                     .keep = x->drop < 1.0f ? 1.0f / (1.0f - x->drop) : 0.0f,
                     .node = x->node,
                     .limit = (uint32_t)ceil((double)x->drop * 0x1p24) << 8};
-    if (copy) {
+    if (pitch > 0) {
         mask = copy;
         e.mask_row = x->mask_row ? pitch : 0;
         e.mask_head = x->mask_head ? x->mask_rows * pitch : 0;
@@ -233,15 +276,17 @@ hr_status hri_attention_bits_run(const hri_attention *a, const hri_gpu_call *c,
     }
     snprintf(defines, sizeof defines,
              "-DELEM=%s -DMELEM=%s -DDP=%d -DCAUSAL=%d -DBACKWARD=0 -DWGS=%d -DBLOCKS=%d -DMASK=0 "
-             "-DRING=%d -DLEAD=%d -DNUMBERS=%d -DKEYED=%d -DDROP=%d -DONES=%d",
+             "-DRING=%d -DLEAD=%d -DNUMBERS=%d -DKEYED=%d -DDROP=%d -DONES=%d "
+             "-DTILED=%d -DTWO_PARTS=%d",
              hri_gpu_type(a->type), hri_gpu_type(adds(a) ? x->mask_type : a->type),
              deep(a) ? DEPTH_MOST : DEPTH, a->causal != 0, OWN / 64, deep(a) ? 1 : 2, r.tiles,
-             r.lead, adds(a), keyed(a), x->drop > 0.0f, r.ones);
+             r.lead, adds(a), keyed(a), x->drop > 0.0f, r.ones, by_tiles,
+             by_tiles && !hri_attention_one_part(a));
     const hri_gpu_grid grid = {.x = (uint32_t)(a->batch * a->heads * hri_gpu_up(a->queries, OWN)),
                                .threads = 2 * OWN,
-                               .shared_bytes = (uint32_t)shared_bytes(a)};
+                               .shared_bytes = (uint32_t)shared_bytes(a, c->gpu)};
     return hri_gpu_launch(
         c->gpu, deep(a) ? &hri_cu_attention_hopper_bits_deep : &hri_cu_attention_hopper_bits,
         defines, deep(a) ? "attention_forward_deep" : "attention_forward_bits", &grid,
-        HRI_GPU_ARGS(&q, &k, &v, &o, &lse, &s, &w.words, &w.seen, &e, &mask, &control));
+        HRI_GPU_ARGS(&q, &k, &v, &o, &lse, &s, &w.words, &w.seen, &e, &mask, &control, &copy));
 }

@@ -472,10 +472,11 @@ static hr_status backward(const hri_attention *a, const hri_gpu_call *c,
                                              &l[0].mask, &l[0].flags, &control, &l[0].extra));
     }
     if (status == HR_OK && a->keys > 0) {
-        status = hri_gpu_launch(c->gpu, k.source, k.defines, "attention_grad_keys", &keys,
-                                HRI_GPU_ARGS(&q, &key, &v, &dout, &lse, &delta, &dk, &dv, &k.shape,
-                                             &l[1].mask, &l[1].flags, &control, &l[1].extra,
-                                             &scores, &first)); /* the last two on a Hopper alone */
+        status =
+            hri_gpu_launch(c->gpu, k.source, k.defines, "attention_grad_keys", &keys,
+                           HRI_GPU_ARGS(&q, &key, &v, &dout, &lse, &delta, &dk, &dv, &k.shape,
+                                        &l[1].mask, &l[1].flags, &control, &l[1].extra, &scores,
+                                        &first, &scores)); /* the last three on a Hopper alone */
     }
     return status;
 }

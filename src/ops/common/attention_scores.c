@@ -5,7 +5,9 @@
  * scores again, and the bits are the same every time.  Heads go in turns, so that a turn's scores take about TURN_BYTES and never more than MOST_BYTES.  The
  * work space is
  *
- *   delta (B, H, T) f32   words (attention_bits.c) or flags of the mask   the mask with whole rows   scores of a turn */
+ *   delta (B, H, T) f32   words (attention_bits.c) or flags of the mask   the mask with whole rows, or its numbers as tiles   scores of a turn
+ *
+ * Up to 64 deep rows of numbers are words, and tiles of numbers where there is anything to add (attention_hopper_tiles.cuh). */
 #include "ops/common/attention.h"
 
 #include "ops/common/gpu.h"
@@ -44,9 +46,10 @@ static void cut_turns(cut *c, const hri_attention *a) {
 /* The kernels have the same sums. */
 static void cut_shared(cut *c, const hri_attention *a) {
     const uint64_t tile = (uint64_t)(TILE * c->depth * 2), own = (uint64_t)(c->own * c->depth * 2);
-    const uint64_t mask = c->kind == HRI_ATTENTION_WHOLE_ROWS
-                              ? (uint64_t)(c->own * TILE) * hr_type_bytes(a->extra.mask_type)
-                              : 0;
+    const uint64_t mask =
+        c->kind == HRI_ATTENTION_WHOLE_ROWS || c->kind == HRI_ATTENTION_BITS_AND_NUMBERS
+            ? (uint64_t)(c->own * TILE) * hr_type_bytes(a->extra.mask_type) + 64
+            : 0;
     c->keys_shared = 1024 + 2 * own + STAGES * (2 * tile + 2 * TILE * sizeof(float)) + 2 * mask +
                      (uint64_t)(hri_gpu_up(a->queries, TILE) * a->group) * 4;
     c->sum_shared = 1024 + STAGES * (tile + (uint64_t)c->own * TILE * 2) +
@@ -77,20 +80,24 @@ static int cut_init(cut *c, const hri_attention *a, hri_gpu *gpu, hr_addr mask) 
     /* Blocks of one warpgroup wait for nobody, larger ones read less: as measured on an H200. */
     *c = (cut){.depth = a->depth <= 64 ? 64 : DEPTH_MOST,
                .kind = hri_attention_mask_kind(a, x->mask_samples > 0 ? mask : 0)};
-    const int light = c->kind == HRI_ATTENTION_BITS || c->kind == HRI_ATTENTION_NO_MASK;
+    /* Over 64 deep rows of numbers are faster as they are. */
+    const int tiled = c->depth == 64 && hri_attention_numbers_tiled(a, gpu, 1);
+    c->kind = tiled ? HRI_ATTENTION_BITS_AND_NUMBERS : c->kind;
+    const int light = c->kind == HRI_ATTENTION_BITS || c->kind == HRI_ATTENTION_NO_MASK || tiled;
     c->groups = c->depth == 64 && light ? 1 : 2;
     c->blocks = 2 / c->groups;
     c->early = c->groups == 1 || !light;
     c->own = 64 * c->groups;
     cut_rows(c, a);
+    c->copy_bytes = tiled ? hri_attention_numbers_bytes(a, 0, 1) : c->copy_bytes;
     cut_turns(c, a);
     cut_shared(c, a);
     c->delta_bytes = hri_gpu_whole((uint64_t)(a->batch * a->heads * a->queries) * sizeof(float));
-    c->look_bytes =
-        c->kind == HRI_ATTENTION_NO_MASK
-            ? 0
-            : hri_gpu_whole(c->kind == HRI_ATTENTION_BITS ? hri_attention_words_bytes(a, 0, 1)
-                                                          : hri_attention_flags_bytes(a));
+    c->look_bytes = c->kind == HRI_ATTENTION_NO_MASK
+                        ? 0
+                        : hri_gpu_whole(c->kind == HRI_ATTENTION_BITS || tiled
+                                            ? hri_attention_words_bytes(a, 0, 1)
+                                            : hri_attention_flags_bytes(a));
     return c->scores_bytes <= MOST_BYTES && c->keys_shared <= shared && c->sum_shared <= shared;
 }
 
@@ -109,7 +116,8 @@ static hr_status look_at(const hri_attention *a, const hri_gpu_call *c, const cu
     if (k->kind == HRI_ATTENTION_NO_MASK) {
         return HR_OK;
     }
-    if (k->kind != HRI_ATTENTION_BITS) {
+    const int tiled = k->kind == HRI_ATTENTION_BITS_AND_NUMBERS;
+    if (k->kind != HRI_ATTENTION_BITS && !tiled) {
         const int64_t rows = a->extra.mask_rows * k->pitch;
         const hr_addr copy = k->pitch > 0 ? at + k->look_bytes : 0;
         if (copy) {
@@ -120,7 +128,8 @@ static hr_status look_at(const hri_attention *a, const hri_gpu_call *c, const cu
         }
         return hri_attention_flags_make(a, c, mask, at, copy, k->pitch);
     }
-    const hr_status status = hri_attention_words_make(a, c, mask, at, 0, 1, 0, 0, &w);
+    const hr_status status =
+        hri_attention_words_make(a, c, mask, at, 0, 1, tiled ? at + k->look_bytes : 0, 0, &w);
     out->mask = w.words;
     out->flags = w.seen;
     out->extra.flag_batch = w.batch;
@@ -138,17 +147,18 @@ static hr_status turn(const hri_attention *a, const hri_gpu_call *c, const cut *
     hr_addr q = at->q, key = at->k, v = at->v, dout = at->dout, lse = at->stats;
     hr_addr dq = at->dq, dk = at->dk, dv = at->dv, delta = c->workspace, control = c->control;
     hr_addr scores = c->workspace + k->delta_bytes + k->look_bytes + k->copy_bytes;
+    hr_addr numbers = c->workspace + k->delta_bytes + k->look_bytes;
     int64_t of_queries = first * a->group;
-    char defines[176];
+    char defines[192];
     snprintf(defines, sizeof defines,
              "-DELEM=%s -DMELEM=%s -DDP=%d -DCAUSAL=%d -DBACKWARD=1 -DWGS=%d -DBLOCKS=%d -DMASK=%d "
-             "-DSCORES=1 -DEARLY=%d -DDROP=%d",
+             "-DSCORES=1 -DEARLY=%d -DDROP=%d -DTWO_PARTS=%d",
              hri_gpu_type(a->type),
              hri_gpu_type(k->kind == HRI_ATTENTION_BITS || k->kind == HRI_ATTENTION_NO_MASK
                               ? a->type
                               : a->extra.mask_type),
              k->depth, a->causal != 0, k->groups, k->blocks, k->kind, k->early,
-             a->extra.drop > 0.0f);
+             a->extra.drop > 0.0f, !hri_attention_one_part(a));
     const hri_gpu_grid keys = {.x = (uint32_t)(count * hri_gpu_up(a->keys, k->own)),
                                .threads = (uint32_t)(2 * k->own),
                                .shared_bytes = (uint32_t)k->keys_shared};
@@ -159,7 +169,7 @@ static hr_status turn(const hri_attention *a, const hri_gpu_call *c, const cut *
     const hr_status status =
         hri_gpu_launch(c->gpu, &hri_cu_attention_hopper_grad, defines, "attention_grad_keys", &keys,
                        HRI_GPU_ARGS(&q, &key, &v, &dout, &lse, &delta, &dk, &dv, &shape, &l.mask,
-                                    &l.flags, &control, &l.extra, &scores, &first));
+                                    &l.flags, &control, &l.extra, &scores, &first, &numbers));
     return status == HR_OK ? hri_gpu_launch(c->gpu, &hri_cu_attention_hopper_grad, defines,
                                             "attention_grad_sum", &queries,
                                             HRI_GPU_ARGS(&key, &scores, &dq, &shape, &l.mask,

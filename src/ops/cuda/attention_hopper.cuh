@@ -8,7 +8,8 @@
 // has keys as rows.  What a mask does to each step is read once from the flags (attention_flags.cu) to shared memory.
 //
 // Defines: ELEM; MELEM; DP, the depth, 64 or 128; CAUSAL; BACKWARD; WGS, warpgroups of a block; BLOCKS of a multiprocessor; MASK: 0 none,
-// 1 one row for all queries, 2 rows of whole 16 bytes, 3 any rows, 4 words of bits (attention_words.cu).
+// 1 one row for all queries, 2 rows of whole 16 bytes, 3 any rows, 4 words of bits (attention_words.cu), 5 the same
+// with numbers, in the pass of keys alone (BITS: words).
 #ifndef ELEM
 #define ELEM     hr_bf16
 #define MELEM    hr_bf16
@@ -19,6 +20,8 @@
 #define MASK     2
 #define BLOCKS   1
 #endif
+
+#define BITS (MASK == 4 || MASK == 5)
 
 enum {
     THREADS = 128 * WGS,
@@ -317,6 +320,14 @@ struct head_mask {
         }
         return all;
     }
+    // Which of those four have numbers.
+    HR_INLINE hr_u32 adding(hr_i64 r0, hr_i64 c0, hr_i64 rows) const {
+        hr_u32 all = 0;
+        for (int i = 0; i < 4 && r0 + i * 16 < rows; i++) {
+            all |= (hr_u32)(flags[(r0 / 16 + i) * row + c0 / 64 * flag_row] & ADDS) / ADDS << i;
+        }
+        return all;
+    }
     HR_INLINE hr_u32 word(hr_i64 r0, hr_i64 c0, hr_i64 rows) const {
         const hr_i64 own = r0 / 16 + threadIdx.x / 32, last = (rows - 1) / 16;
         return bits[((own < last ? own : last) * row + c0 / 64 * flag_row) * 32 +
@@ -457,7 +468,7 @@ HR_INLINE void hide(float (&s)[8][4], hr_u32 word) {
 template <bool TURNED>
 HR_INLINE void masked(float (&s)[8][4], hr_u32 flag, const head_mask &m, const char *tile,
                       hr_i64 r0, hr_i64 c0) {
-    if (MASK == 4) {
+    if (BITS) {
         // words were asked for before the products
     } else if (MASK && (flag & HIDES)) {
         add_mask<TURNED, true>(s, m, tile, r0, c0);
@@ -470,7 +481,7 @@ HR_INLINE hr_u32 flag_of(const hr_u32 *words, int step) {
 }
 // The first step from j on in which anything is seen.
 HR_INLINE int following(const hr_u32 *words, int j, int steps) {
-    while (MASK && j < steps && !(words[j] & 0x01010101u)) {
+    while (MASK && j < steps && !(words[j] & (MASK == 5 ? 0x0101u : 0x01010101u))) {
         j++;
     }
     return j;

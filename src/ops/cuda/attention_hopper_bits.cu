@@ -20,17 +20,20 @@ template <bool ADDING, bool SUMMED, int SLOTS, int AHEAD>
 HR_INLINE hr_u32 attend(const ELEM *k, const ELEM *v, ELEM *o, float *lse, const shape &a,
                         const hr_u32 *bits, const bits_shape &e, const MELEM *mask,
                         const hr_control *control, char *ring, char *numbers_of_keys, char *ones,
-                        hr_u64 *full, const hr_u32 *order) {
+                        hr_u64 *full, const hr_u32 *order, const MELEM *tiles) {
     char *const qs = ring + Q_TILE * (2 * SIDE), *const room = qs + 2 * SIDE;
     hr_u64 *const empty = full + BARS;
     const int lane = threadIdx.x & 31, own = threadIdx.x / 32;
     place at;
-    at.init(blockIdx.x, a, e);
+    at.init(this_block(), a, e);
     const hr_i64 q0 = at.q0, b = at.b, h = at.h;
     k += b * a.k_batch + h / a.group * a.depth;
     v += b * a.v_batch + h / a.group * a.depth;
-    bits += KEYED ? at.tile * (TILE * 4)
-                  : (at.tile + (own < at.count ? own : at.count - 1) * e.rows) * 32 + lane;
+    const hr_u32 first_tile =
+        (hr_u32)(at.tile + (own < at.count ? own : at.count - 1) * e.rows); // of this warp
+    if (!TILED) {
+        bits += KEYED ? at.tile * (TILE * 4) : (hr_i64)first_tile * 32 + lane;
+    }
     const float scale = a.scale * HR_LOG2E;
     const int steps = (int)(order[-1] & ~SOME_ADD);
     // This thread's pieces of a tile, of 16 bytes.
@@ -58,12 +61,18 @@ HR_INLINE hr_u32 attend(const ELEM *k, const ELEM *v, ELEM *o, float *lse, const
         }
     };
     const auto word_of = [&](int j) -> hr_u32 {
-        return KEYED ? ~0u : j < steps ? bits[(order[j] & 0xffffu) * 32] : 0u;
+        return KEYED        ? ~0u
+               : j >= steps ? 0u
+               : TILED      ? bits[(hr_i64)(first_tile + (order[j] & 0xffffu)) * 32 + lane]
+                            : bits[(order[j] & 0xffffu) * 32];
     };
     const auto adds = [&](int j) { return ADDING && j < steps && (order[j] >> (16 + own) & 1u); };
     const MELEM *numbers = mask;
     int down = 0;
-    if (ADDING) {
+    hr_u64 *const own_bar = full + 2 * BARS + own;
+    char *const own_room = room + own * NUMBERS_OF_WARP;
+    hr_u32 flip = 0; // of own_bar
+    if (ADDING && !TILED) {
         const hr_i64 first = q0 + own * 16 + lane / 4, last = a.queries - 1;
         numbers += b * e.mask_batch + h * e.mask_head + (first < last ? first : last) * e.mask_row +
                    lane % 4 * 16;
@@ -75,7 +84,12 @@ HR_INLINE hr_u32 attend(const ELEM *k, const ELEM *v, ELEM *o, float *lse, const
     const hr_u32 block =
         (hr_u32)(h * a.queries + q0 + own * 16 + lane / 4) * ((hr_u32)a.keys / 4) + lane % 4 * 4;
     const auto copy_ahead = [&](int j) {
-        if (ADDING) {
+        if (ADDING && TILED) {
+            if (adds(j) && lane == 0) {
+                load_numbers(own_room, tiles + (hr_i64)(first_tile + (order[j] & 0xffffu)) * 1024,
+                             own_bar);
+            }
+        } else if (ADDING) {
             if (adds(j)) {
                 copy_numbers(room + threadIdx.x * 16, numbers, down,
                              (int)(order[j] & 0xffffu) * TILE, (int)a.keys);
@@ -109,7 +123,7 @@ HR_INLINE hr_u32 attend(const ELEM *k, const ELEM *v, ELEM *o, float *lse, const
         hr_ldmatrix(own_q[i], qs + spot(threadIdx.x / 32 * 16 + lane % 16, 2 * i + lane / 16));
     }
     if (SUMMED) {
-        ((hr_u32 *)ones)[threadIdx.x % 256] = ONE_ONE;
+        ((hr_u32 *)ones)[threadIdx.x % (ONES_BYTES / 4)] = ONE_ONE;
         shown();
     }
     __syncthreads(); // the last tile may be written
@@ -147,7 +161,7 @@ HR_INLINE hr_u32 attend(const ELEM *k, const ELEM *v, ELEM *o, float *lse, const
         }
         // What this thread copied in the step before has arrived; products of all are under way meanwhile.
         if (!first) {
-            hr_async_wait<ADDING ? 1 : 0>();
+            hr_async_wait<ADDING && !TILED ? 1 : 0>();
             shown();
             bar_arrive(full + (ahead == 0 ? SLOTS - 1 : ahead - 1));
         }
@@ -167,7 +181,12 @@ HR_INLINE hr_u32 attend(const ELEM *k, const ELEM *v, ELEM *o, float *lse, const
         if (!first && lane == 0) {
             bar_arrive(empty + before);
         }
-        if (adds(j)) {
+        if (TILED && adds(j)) {
+            bar_wait(own_bar, flip);
+            flip ^= 1;
+            add_tile(s, own_room, e.over);
+            __syncwarp();
+        } else if (adds(j)) {
             hr_async_wait<1>();
             add_numbers(s, room + threadIdx.x * 16, down, e.over);
         }
@@ -227,7 +246,8 @@ HR_INLINE hr_u32 attend(const ELEM *k, const ELEM *v, ELEM *o, float *lse, const
     hr_async_wait<0>();
     float by[2];
     bool blind[2]; // a query that sees nothing
-
+    place end;
+    end.init(this_block(), a, e);
 #pragma unroll
     for (int half = 0; half < 2; half++) {
         float l = SUMMED ? sums[2 * half] : r.sum[half];
@@ -237,22 +257,22 @@ HR_INLINE hr_u32 attend(const ELEM *k, const ELEM *v, ELEM *o, float *lse, const
         }
         blind[half] = l == 0.0f;
         by[half] = blind[half] ? 0.0f : (DROP ? e.keep : 1.0f) / l;
-        const hr_i64 row = q0 + threadIdx.x / 32 * 16 + lane / 4 + half * 8;
+        const hr_i64 row = end.q0 + threadIdx.x / 32 * 16 + lane / 4 + half * 8;
         if (lane % 4 == 0 && row < a.queries) {
-            lse[at.head * a.queries + row] =
+            lse[end.head * a.queries + row] =
                 blind[half] ? -none() : r.most[half] * a.scale + logf(l);
         }
     }
     __syncthreads(); // all are done with the ring
-    put_rows(o + b * a.o_batch + h * a.depth, a.o_row, q0, a.queries, a.depth, qs, out, by[0],
-             by[1]);
+    put_rows(o + end.b * a.o_batch + end.h * a.depth, a.o_row, end.q0, a.queries, a.depth, qs, out,
+             by[0], by[1]);
     return (blind[0] ? 1u : 0u) | (blind[1] ? 2u : 0u);
 }
 
 HR_KERNEL __launch_bounds__(THREADS, BLOCKS)
     attention_forward_bits(const ELEM *q, const ELEM *k, const ELEM *v, ELEM *o, float *lse,
                            shape a, const hr_u32 *bits, const hr_u8 *seen, bits_shape e,
-                           const MELEM *mask, const hr_control *control) {
+                           const MELEM *mask, const hr_control *control, const MELEM *tiles) {
 #ifdef HRI_EMULATED
     HR_SHARED(shared);
 #else
@@ -260,14 +280,15 @@ HR_KERNEL __launch_bounds__(THREADS, BLOCKS)
 #endif
     char *const ring = aligned(shared), *const qs = ring + Q_TILE * (2 * SIDE);
     char *const behind = qs + 2 * SIDE + ROOM, *const numbers_of_keys = behind;
-    // For sums, 1,024 bytes, in the room of numbers where there is one.
-    char *const ones = ADD ? qs + 2 * SIDE : behind + NUMBER_BYTES;
-    hr_u64 *const full = (hr_u64 *)(behind + NUMBER_BYTES + (ONES && !ADD ? 1024 : 0));
+    // For sums, in the room of numbers where that is not in use.
+    enum { APART = ONES && (!ADD || TILED) };
+    char *const ones = APART ? behind + NUMBER_BYTES : qs + 2 * SIDE;
+    hr_u64 *const full = (hr_u64 *)(behind + NUMBER_BYTES + (APART ? ONES_BYTES : 0));
     // Of tiles that are seen.
-    hr_u32 *const order = (hr_u32 *)(full + 2 * BARS) + 1;
+    hr_u32 *const order = (hr_u32 *)(full + 2 * BARS + ROOM_BARS) + 1;
     const int all = (int)((a.keys + TILE - 1) / TILE);
     place at;
-    at.init(blockIdx.x, a, e);
+    at.init(this_block(), a, e);
     fetch<OWN>(qs, q + at.b * a.q_batch + at.h * a.depth, a.q_row, at.q0, a.queries, a.depth);
     if (threadIdx.x < 32) {
         tiles_seen(order, seen + at.tile, e.rows, all, at.count);
@@ -276,14 +297,22 @@ HR_KERNEL __launch_bounds__(THREADS, BLOCKS)
         bar_init(full + threadIdx.x, THREADS);
         bar_init(full + BARS + threadIdx.x, THREADS / 32);
     }
+    if (ADD && TILED) {
+        if ((int)threadIdx.x < (int)ROOM_BARS) {
+            bar_init(full + 2 * BARS + threadIdx.x, 1);
+        }
+        bars_shown();
+    }
     __syncthreads();
     hr_u32 blind;
     if (ADD && (order[-1] & SOME_ADD)) {
-        blind = attend<ADD, false, RING, LEAD>(k, v, o, lse, a, bits, e, mask, control, ring,
-                                               numbers_of_keys, ones, full, order);
+        blind = attend<ADD, ONES && TILED, RING, LEAD>(k, v, o, lse, a, bits, e, mask, control,
+                                                       ring, numbers_of_keys, ones, full, order,
+                                                       tiles);
     } else {
         blind = attend<false, ONES, PLAIN_RING, PLAIN_LEAD>(
-            k, v, o, lse, a, bits, e, mask, control, ring, numbers_of_keys, ones, full, order);
+            k, v, o, lse, a, bits, e, mask, control, ring, numbers_of_keys, ones, full, order,
+            tiles);
     }
     if (NUMBERS) {
         weigh_blind(blind, o, lse, mask, v, a, seen, e, control);

@@ -20,6 +20,9 @@
 #ifndef ONES
 #define ONES 0
 #endif
+#ifndef TILED // numbers are tiles of attention_words.cu
+#define TILED 0
+#endif
 
 // ops/common/attention_bits.c has the same.  Tiles from sample to sample, from head to head, from 16 queries to the next, and elements
 // of a mask of numbers; 0: the same.
@@ -41,7 +44,9 @@ enum {
     HOP = THREADS / ACROSS < TILE ? THREADS / ACROSS : TILE, // rows of a turn
     PIECES = (int)sizeof(MELEM), // of 16 bytes that a thread has of a row of the mask
     EACH = 16 / (int)sizeof(MELEM),
-    ROOMS = DP == 128 && PIECES == 2 ? 2 : 1, // for numbers to add, of a step each
+    ROOMS = DP == 128 && (PIECES == 2 || TILED) ? 2 : 1, // for numbers to add, of a step each
+    ROOM_BARS = ADD && TILED ? THREADS / 32 * ROOMS : 0,
+    ONES_BYTES = 512,
     ROOM = ADD ? ROOMS * 2 * PIECES * 16 * THREADS : 0,
     Q_TILE = ADD ? RING : RING - 1, // where queries come in, and stay where numbers are added
     // Where nothing is added the ring has their place too.
@@ -51,39 +56,6 @@ enum {
     NUMBER_TILES = 4, // of keys' numbers, side by side in rows of 128 bytes
     NUMBER_BYTES = !KEYED ? 0 : (DP == 64 ? 1 : 2) * TILE * 128
 };
-
-// ---- barriers in memory: a phase is over when all have arrived ----
-
-HR_INLINE void bar_init(hr_u64 *bar, hr_u32 count) {
-#ifdef HRI_EMULATED
-    fake_now->phase_init(bar, count);
-#else
-    asm volatile(
-        "mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"((hr_u32)__cvta_generic_to_shared(bar)),
-        "r"(count)
-        : "memory");
-#endif
-}
-HR_INLINE void bar_arrive(hr_u64 *bar) {
-#ifdef HRI_EMULATED
-    fake_now->phase_arrive(bar);
-#else
-    asm volatile(
-        "mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"((hr_u32)__cvta_generic_to_shared(bar))
-        : "memory");
-#endif
-}
-HR_INLINE void bar_wait(hr_u64 *bar, hr_u32 phase) {
-#ifdef HRI_EMULATED
-    fake_now->phase_wait(bar, phase);
-#else
-    asm volatile("{\n.reg .pred p;\nAGAIN:\n"
-                 "mbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1;\n"
-                 "@p bra DONE;\nbra AGAIN;\nDONE:\n}" ::"r"((hr_u32)__cvta_generic_to_shared(bar)),
-                 "r"(phase)
-                 : "memory");
-#endif
-}
 
 // ---- a step ----
 
@@ -181,7 +153,11 @@ HR_INLINE void hide_pairs(hr_u32 (&p)[4][4], hr_u32 word) {
                  " {%0,%1,%2,%3}, {%4,%5,%6,%7}, %8, 1, 1, 1, 0;"                                  \
                  : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])                      \
                  : "r"(p[t][0]), "r"(p[t][1]), "r"(p[t][2]), "r"(p[t][3]),                         \
-                   "l"(described(ones, 0)))
+                   "l"(described_ones(ones)))
+// Not swizzled; 128 bytes from eight columns to the next.
+HR_INLINE hr_u64 described_ones(const char *at) {
+    return 0x10ull << 32 | 8u << 16 | (hr_u32)__cvta_generic_to_shared(at) >> 4;
+}
 #endif
 HR_INLINE void add_ones(float (&sums)[4], const hr_u32 (&p)[4][4], const char *ones) {
 #ifdef HRI_EMULATED
@@ -224,12 +200,6 @@ HR_INLINE void copy_near(char *to, const MELEM *from, hr_u32 bytes) {
         "cp.async.ca.shared.global [%0], [%1], 16, %2;" ::"r"((hr_u32)__cvta_generic_to_shared(to)),
         "l"(from), "r"(bytes)
         : "memory");
-#endif
-}
-// Loads of what follows are not made before: there are no registers for them.
-HR_INLINE void apart() {
-#ifndef HRI_EMULATED
-    asm volatile("" ::: "memory");
 #endif
 }
 // This thread's of two rows of one tile; `at` is that of its first key in the first tile, the second row is `down` behind.
@@ -314,6 +284,16 @@ HR_INLINE void weigh_hidden(ELEM *o, float *lse, const MELEM *mask, const ELEM *
     }
 }
 
+// What is made of it is made again, not kept in registers over a loop.
+HR_INLINE hr_u32 this_block() {
+#if defined(HRI_EMULATED) || !TILED // elsewhere registers are enough, and divisions cost short rows time
+    return blockIdx.x;
+#else
+    hr_u32 block;
+    asm volatile("mov.u32 %0, %ctaid.x;" : "=r"(block));
+    return block;
+#endif
+}
 // Where a block's queries are.
 struct place {
     hr_i64 q0, head, b, h, tile; // tile: the first of its tiles of bits
@@ -324,6 +304,12 @@ struct place {
         head = block / tiles;
         b = head / a.heads;
         h = head % a.heads;
+        if (TILED && ADD && e.head != 0 && e.batch == 0) { // samples that share a mask run side by side
+            const hr_i64 samples = gridDim.x / tiles / a.heads;
+            b = head % samples;
+            h = head / samples;
+            head = b * a.heads + h;
+        }
         tile = b * e.batch + h * e.head + q0 / 16 * e.rows;
         count = (int)((a.queries - q0 + 15) / 16);
     }
@@ -340,7 +326,7 @@ HR_INLINE void weigh_blind(hr_u32 blind, ELEM *o, float *lse, const MELEM *mask,
     if (!__any_sync(0xffffffffu, blind != 0)) {
         return;
     }
-    at.init(blockIdx.x, a, e);
+    at.init(this_block(), a, e);
     for (int n = lane; n < all && own < at.count; n += 32) {
         finite |= seen[at.tile + own * e.rows + n] & FINITE;
     }

@@ -8,10 +8,12 @@ template <bool ADDING>
 HR_INLINE hr_u32 attend(const ELEM *k, const ELEM *v, ELEM *o, float *lse, const shape &a,
                         const hr_u32 *bits, const bits_shape &e, const MELEM *mask,
                         const hr_control *control, char *ring, char *room, char *numbers_of_keys,
-                        hr_u64 *full, const hr_u32 *order, const place &at) {
-    enum { NUMBERED = ADDING || (NUMBERS && KEYED), LATE = ADDING && ROOMS == 2 };
+                        hr_u64 *full, const hr_u32 *order, const MELEM *tiles) {
+    enum { NUMBERED = ADDING || (NUMBERS && KEYED), LATE = ADDING && ROOMS == 2 && !TILED };
     char *const qs = ring + (RING - 1) * (2 * SIDE);
     hr_u64 *const empty = full + RING;
+    place at;
+    at.init(this_block(), a, e);
     const hr_i64 q0 = at.q0, b = at.b, h = at.h;
     const int lane = threadIdx.x & 31, own = threadIdx.x / 32;
     const float scale = a.scale * HR_LOG2E;
@@ -55,7 +57,12 @@ HR_INLINE hr_u32 attend(const ELEM *k, const ELEM *v, ELEM *o, float *lse, const
     const auto adds = [&](int j) { return ADDING && j < steps && (order[j] >> (16 + own) & 1u); };
     const MELEM *numbers = mask;
     int down = 0;
-    if (ADDING) {
+    hr_u64 *const own_bar = full + 2 * RING + own * ROOMS;
+    char *const own_room = room + own * (ROOMS * NUMBERS_OF_WARP);
+    hr_u32 flips = 0; // of own_bar
+    if (ADDING && TILED) {
+        numbers = tiles + (at.tile + (own < at.count ? own : at.count - 1) * e.rows) * 1024;
+    } else if (ADDING) {
         const hr_i64 first = q0 + own * 16 + lane / 4, last = a.queries - 1;
         numbers += b * e.mask_batch + h * e.mask_head + (first < last ? first : last) * e.mask_row +
                    lane % 4 * 16;
@@ -68,6 +75,13 @@ HR_INLINE hr_u32 attend(const ELEM *k, const ELEM *v, ELEM *o, float *lse, const
         (hr_u32)(h * a.queries + q0 + own * 16 + lane / 4) * ((hr_u32)a.keys / 4) + lane % 4 * 4;
     // They arrive before the tile that is asked for next.
     const auto copy_ahead = [&](int j) {
+        if (TILED) {
+            if (adds(j) && lane == 0) {
+                load_numbers(own_room + j % ROOMS * NUMBERS_OF_WARP,
+                             numbers + (hr_i64)(order[j] & 0xffffu) * 1024, own_bar + j % ROOMS);
+            }
+            return;
+        }
         if (adds(j)) {
             copy_numbers(room + j % ROOMS * (ROOM / ROOMS) + threadIdx.x * 16, numbers, down,
                          (int)(order[j] & 0xffffu) * TILE, (int)a.keys);
@@ -90,7 +104,7 @@ HR_INLINE hr_u32 attend(const ELEM *k, const ELEM *v, ELEM *o, float *lse, const
         copy(j, j);
         hr_async_commit();
     }
-    if (LATE) {
+    if (LATE || (TILED && ROOMS == 2)) {
         copy_ahead(1);
     }
     hr_async_wait<LEAD - 1 + LATE>(); // queries and the first tile
@@ -149,7 +163,12 @@ HR_INLINE hr_u32 attend(const ELEM *k, const ELEM *v, ELEM *o, float *lse, const
     // Probabilities.  Products with `out` are over when `over` was called: ptxas moves a wait up to where it may, so it stands behind a
     // branch that needs the probabilities.
     const auto weigh = [&](int j, float(&x)[8][4], hr_u32(&y)[4][4], hr_u32 now, auto over) {
-        if (adds(j)) {
+        if (TILED && adds(j)) {
+            bar_wait(own_bar + j % ROOMS, flips >> j % ROOMS & 1u);
+            flips ^= 1u << j % ROOMS;
+            add_tile(x, own_room + j % ROOMS * NUMBERS_OF_WARP, e.over);
+            __syncwarp();
+        } else if (adds(j)) {
             add_numbers(x, room + j % ROOMS * (ROOM / ROOMS) + threadIdx.x * 16, down, e.over);
         }
         copy_ahead(j + ROOMS);
@@ -223,6 +242,8 @@ HR_INLINE hr_u32 attend(const ELEM *k, const ELEM *v, ELEM *o, float *lse, const
     hr_async_wait<0>();
     float by[2];
     bool blind[2]; // a query that sees nothing
+    place end;
+    end.init(this_block(), a, e);
 #pragma unroll
     for (int half = 0; half < 2; half++) {
         float l = r.sum[half];
@@ -230,31 +251,31 @@ HR_INLINE hr_u32 attend(const ELEM *k, const ELEM *v, ELEM *o, float *lse, const
         l += __shfl_xor_sync(0xffffffffu, l, 2);
         blind[half] = l == 0.0f;
         by[half] = blind[half] ? 0.0f : (DROP ? e.keep : 1.0f) / l;
-        const hr_i64 query = q0 + own * 16 + lane / 4 + half * 8;
+        const hr_i64 query = end.q0 + own * 16 + lane / 4 + half * 8;
         if (lane % 4 == 0 && query < a.queries) {
-            lse[at.head * a.queries + query] =
+            lse[end.head * a.queries + query] =
                 blind[half] ? -none() : r.most[half] * a.scale + logf(l);
         }
     }
     __syncthreads(); // all are done with the ring
-    put_rows(o + b * a.o_batch + h * a.depth, a.o_row, q0, a.queries, a.depth, qs, out, by[0],
-             by[1]);
+    put_rows(o + end.b * a.o_batch + end.h * a.depth, a.o_row, end.q0, a.queries, a.depth, qs, out,
+             by[0], by[1]);
     return (blind[0] ? 1u : 0u) | (blind[1] ? 2u : 0u);
 }
 
 HR_KERNEL __launch_bounds__(THREADS, BLOCKS)
     attention_forward_deep(const ELEM *q, const ELEM *k, const ELEM *v, ELEM *o, float *lse,
                            shape a, const hr_u32 *bits, const hr_u8 *seen, bits_shape e,
-                           const MELEM *mask, const hr_control *control) {
+                           const MELEM *mask, const hr_control *control, const MELEM *tiles) {
     HR_SHARED(shared);
     char *const ring = aligned(shared), *const qs = ring + (RING - 1) * (2 * SIDE);
     char *const room = ring + RING * 2 * SIDE, *const numbers_of_keys = room + ROOM;
     hr_u64 *const full = (hr_u64 *)(numbers_of_keys + NUMBER_BYTES);
     // Of tiles that are seen.
-    hr_u32 *const order = (hr_u32 *)(full + 2 * RING) + 1;
+    hr_u32 *const order = (hr_u32 *)(full + 2 * RING + ROOM_BARS) + 1;
     const int all = (int)((a.keys + TILE - 1) / TILE);
     place at;
-    at.init(blockIdx.x, a, e);
+    at.init(this_block(), a, e);
     fetch<OWN>(qs, q + at.b * a.q_batch + at.h * a.depth, a.q_row, at.q0, a.queries, a.depth);
     if (threadIdx.x < 32) {
         tiles_seen(order, seen + at.tile, e.rows, all, at.count);
@@ -263,12 +284,19 @@ HR_KERNEL __launch_bounds__(THREADS, BLOCKS)
         bar_init(full + threadIdx.x, THREADS);
         bar_init(full + RING + threadIdx.x, THREADS / 32);
     }
+    if (ADD && TILED) {
+        if ((int)threadIdx.x < (int)ROOM_BARS) {
+            bar_init(full + 2 * RING + threadIdx.x, 1);
+        }
+        bars_shown();
+    }
     __syncthreads();
-    const hr_u32 blind = ADD && (order[-1] & SOME_ADD)
-                             ? attend<ADD>(k, v, o, lse, a, bits, e, mask, control, ring, room,
-                                           numbers_of_keys, full, order, at)
-                             : attend<false>(k, v, o, lse, a, bits, e, mask, control, ring, room,
-                                             numbers_of_keys, full, order, at);
+    const hr_u32 blind =
+        ADD && (order[-1] & SOME_ADD)
+            ? attend<ADD>(k, v, o, lse, a, bits, e, mask, control, ring, room, numbers_of_keys,
+                          full, order, tiles)
+            : attend<false>(k, v, o, lse, a, bits, e, mask, control, ring, room, numbers_of_keys,
+                            full, order, tiles);
     if (NUMBERS) {
         weigh_blind(blind, o, lse, mask, v, a, seen, e, control);
     }

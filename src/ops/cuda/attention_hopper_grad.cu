@@ -16,7 +16,11 @@
 // The probability of a score.  None is over 1 but by rounding, which may be as large as a mask is: it stays a number.
 HR_INLINE float weight(float s, float scale, float shift) {
     const float x = fmaf(s, scale, -shift);
-    return hr_exp2(MASK && MASK != 4 ? fminf(x, 14.0f) : x);
+    return hr_exp2(MASK && !BITS ? fminf(x, 14.0f) : x);
+}
+// Of numbers that are large.
+HR_INLINE float large_weight(float s, float scale, float shift) {
+    return hr_exp2(fminf(fmaf(s, scale, -shift), 14.0f));
 }
 
 enum { BLOB = 64 * 64 * 2 / 16 }; // pieces of 16 bytes of a tile of scores
@@ -191,13 +195,14 @@ HR_KERNEL __launch_bounds__(THREADS, BLOCKS > 2 ? 2 : BLOCKS)
     attention_grad_keys(const ELEM *q, const ELEM *k, const ELEM *v, const ELEM *dout,
                         const float *lse, const float *delta, ELEM *dk, ELEM *dv, shape a,
                         const MELEM *mask, const hr_u8 *flags, const hr_control *control, extra e,
-                        uint4 *scores, hr_i64 from) {
+                        uint4 *scores, hr_i64 from, const MELEM *numbers) {
     HR_SHARED(shared);
+    enum { ROOMS = MASK == 5 ? 2 * OWN * TILE * (int)sizeof(MELEM) : 0 }; // two of each warp
     char *const ks = aligned(shared), *const vs = ks + MINE, *const stages = vs + MINE;
     enum { EACH = EARLY ? 2 * SIDE : STAGE }; // tiles of a mask have two places of their own
     char *const masks = stages + STAGES * EACH;
-    float *const columns =
-        (float *)(masks + (EARLY ? 2 * MASKED_BYTES : 0)); // of a stage: TILE of lse, TILE of delta
+    hr_u64 *const bars = (hr_u64 *)(masks + (EARLY ? 2 * MASKED_BYTES : 0) + ROOMS);
+    float *const columns = (float *)(bars + (MASK == 5 ? THREADS / 16 : 0)); // of a stage: TILE of lse, TILE of delta
     hr_u32 *const words = (hr_u32 *)(columns + STAGES * 2 * TILE);
     const int lane = threadIdx.x & 31, row = threadIdx.x / 32 * 16 + lane / 4;
     const hr_u32 tiles = (hr_u32)((a.keys + OWN - 1) / OWN), all = gridDim.x / tiles;
@@ -216,20 +221,45 @@ HR_KERNEL __launch_bounds__(THREADS, BLOCKS > 2 ? 2 : BLOCKS)
     fetch<OWN>(ks, k + b * a.k_batch + h * a.depth, a.k_row, k0, a.keys, a.depth);
     fetch<OWN>(vs, v + b * a.v_batch + h * a.depth, a.v_row, k0, a.keys, a.depth);
     head_mask m;
+    hr_u64 *const own_bars = bars + threadIdx.x / 32 * 2;
+    char *const own_rooms = masks + threadIdx.x / 32 * (2 * NUMBERS_OF_WARP);
+    hr_u32 flips = 0;
+    if (MASK == 5) {
+        if (threadIdx.x < THREADS / 16) {
+            bar_init(bars + threadIdx.x, 1);
+        }
+        bars_shown();
+    }
     if (MASK) {
         for (int n = threadIdx.x; n < steps; n += THREADS) {
             hr_u32 word = 0;
             m.init(mask, flags, e, a, b, h * a.group + n / each);
             for (int w = 0; w < WGS; w++) {
                 const hr_i64 first = (hr_i64)(begin + n % each) * TILE;
+                if (MASK == 5) {
+                    word |= m.adding(k0 + w * 64, first, a.keys) << (16 + w * 4);
+                }
                 word |=
-                    (MASK == 4 ? m.of_bits(k0 + w * 64, first, a.keys) : m.of(first, k0 + w * 64))
+                    (BITS ? m.of_bits(k0 + w * 64, first, a.keys) : m.of(first, k0 + w * 64))
                     << (w * 8);
             }
             words[n] = word;
         }
         __syncthreads();
     }
+    // A warp's tile of words and numbers.  Rows behind the last key have none, and are hidden: they might weigh anything.
+    const hr_u32 own = (hr_u32)k0 / 16 + threadIdx.x / 32;
+    const bool beyond = BITS && own > (hr_u32)(a.keys - 1) / 16;
+    const hr_u32 first_tile =
+        (hr_u32)(b * e.flag_batch + h * a.group * e.flag_head + own * e.mask_row);
+    const auto tile_of = [&](int n) -> hr_u32 {
+        return first_tile + (hr_u32)(n / each) * (hr_u32)e.flag_head +
+               (hr_u32)(begin + n % each) * (hr_u32)e.flag_row;
+    };
+    const auto adds = [&](int n) {
+        return MASK == 5 && n < steps && (words[n] >> (16 + threadIdx.x / 32) & 1u);
+    };
+    const float *const column = threadIdx.x < TILE ? lse : delta;
     // The queries of step n to a stage, with do.
     const auto fetch_queries = [&](int n, int slot, int flip) {
         if (n < steps) {
@@ -242,13 +272,15 @@ HR_KERNEL __launch_bounds__(THREADS, BLOCKS > 2 ? 2 : BLOCKS)
                 m.fetch_tile<TILE, OWN>(EARLY ? masks + flip * MASKED_BYTES : to + 2 * SIDE, first,
                                         k0);
             }
+            if (adds(n) && lane == 0) {
+                load_numbers(own_rooms + flip * NUMBERS_OF_WARP,
+                             numbers + (hr_i64)tile_of(n) * 1024, own_bars + flip);
+            }
             if (threadIdx.x < 2 * TILE) {
                 const int i = threadIdx.x % TILE;
                 const bool there = first + i < a.queries;
                 async_word(columns + slot * 2 * TILE + threadIdx.x,
-                           (threadIdx.x < TILE ? lse : delta) +
-                               (there ? g * a.queries + first + i : 0),
-                           there);
+                           column + (there ? g * a.queries + first + i : 0), there);
             }
         }
         hr_async_commit();
@@ -271,11 +303,10 @@ HR_KERNEL __launch_bounds__(THREADS, BLOCKS > 2 ? 2 : BLOCKS)
         products_end();
     };
     const auto word_of = [&](int n) -> hr_u32 {
-        if (MASK != 4 || n >= steps || !(flag_of(words, n) & HIDES)) {
-            return ~0u;
+        if (!BITS || n >= steps || beyond || !(flag_of(words, n) & HIDES)) {
+            return beyond ? 0u : ~0u;
         }
-        m.init(mask, flags, e, a, b, h * a.group + n / each);
-        return m.word(k0, (hr_i64)(begin + n % each) * TILE, a.keys);
+        return ((const hr_u32 *)mask)[(hr_i64)tile_of(n) * 32 + lane];
     };
     const auto kept_of = [&](int n) -> hr_u32 {
         if (!DROP || n >= steps) {
@@ -287,29 +318,49 @@ HR_KERNEL __launch_bounds__(THREADS, BLOCKS > 2 ? 2 : BLOCKS)
         return kept_bits(control, e, (hr_u32)b, (hr_u32)query * across, across, (hr_u32)(k0 + row));
     };
     // Probabilities from the scores of step n.
-    const auto weigh = [&](int n, int slot, const char *tile, hr_u32 word, hr_u32 kept) {
+    const auto weigh = [&](int n, int slot, int flip, const char *tile, hr_u32 word, hr_u32 kept) {
         const float *const column = columns + slot * 2 * TILE + lane % 4 * 2;
         const hr_i64 q0 = (hr_i64)(begin + n % each) * TILE;
         const hr_u32 flag = flag_of(words, n);
-        if (MASK && MASK != 4) {
+        if (MASK && !BITS) {
             m.init(mask, flags, e, a, b, h * a.group + n / each);
         }
         masked<true>(s, flag, m, tile, k0, q0);
-        if (MASK == 4 && (flag & HIDES)) {
+        if (adds(n)) {
+            bar_wait(own_bars + flip, flips >> flip & 1u);
+            flips ^= 1u << flip;
+            add_tile(s, own_rooms + flip * NUMBERS_OF_WARP, 1.0f / a.scale);
+            __syncwarp();
+        }
+        const bool large = MASK == 5 && (flag & FINITE);
+        if (large) { // as `with` has it
+#pragma unroll
+            for (int i = 0; i < 32; i++) {
+                s[i / 4][i % 4] = fmaxf(s[i / 4][i % 4], -1e30f);
+            }
+        }
+        if (BITS && (beyond || (flag & HIDES))) {
             hide(s, word);
         }
         const int behind = (int)(k0 - q0) + row; // the first query that sees it
         const bool edge = CAUSAL && (int)(k0 - q0) + OWN > 1;
+        const auto make = [&](auto of) {
 #pragma unroll
-        for (int i = 0; i < 32; i += 2) {
-            const float2 by = *(const float2 *)(column + i / 4 * 8);
-            const int query = i / 4 * 8 + lane % 4 * 2, key = behind + i / 2 % 2 * 8;
-            const float p0 = weight(s[i / 4][i % 4], scale, by.x * HR_LOG2E);
-            const float p1 = weight(s[i / 4][i % 4 + 1], scale, by.y * HR_LOG2E);
-            s[i / 4][i % 4] = edge && key > query ? 0.0f : p0;
-            s[i / 4][i % 4 + 1] = edge && key > query + 1 ? 0.0f : p1;
+            for (int i = 0; i < 32; i += 2) {
+                const float2 by = *(const float2 *)(column + i / 4 * 8);
+                const int query = i / 4 * 8 + lane % 4 * 2, key = behind + i / 2 % 2 * 8;
+                const float p0 = of(s[i / 4][i % 4], by.x * HR_LOG2E);
+                const float p1 = of(s[i / 4][i % 4 + 1], by.y * HR_LOG2E);
+                s[i / 4][i % 4] = edge && key > query ? 0.0f : p0;
+                s[i / 4][i % 4 + 1] = edge && key > query + 1 ? 0.0f : p1;
+            }
+        };
+        if (large) {
+            make([&](float x, float shift) { return large_weight(x, scale, shift); });
+        } else {
+            make([&](float x, float shift) { return weight(x, scale, shift); });
         }
-        if (MASK != 4 && k0 + OWN > a.keys) { // what is behind the last key might weigh anything
+        if (!BITS && k0 + OWN > a.keys) { // what is behind the last key might weigh anything
 #pragma unroll
             for (int i = 0; i < 32; i++) {
                 s[i / 4][i % 4] = k0 + row + i / 2 % 2 * 8 < a.keys ? s[i / 4][i % 4] : 0.0f;
@@ -343,12 +394,15 @@ HR_KERNEL __launch_bounds__(THREADS, BLOCKS > 2 ? 2 : BLOCKS)
         add_rows(out_k, g, stage);
         products_end();
     };
+    const hr_u32 first_scores =
+        (hr_u32)((hr_i64)(blockIdx.x % all) * a.group * ((a.keys + TILE - 1) / TILE) + k0 / TILE +
+                 threadIdx.x / 128);
     const auto leave_scores = [&](int n) {
         if (SCORES && k0 + threadIdx.x / 128 * 64 < a.keys) {
-            const hr_i64 of = (hr_i64)(blockIdx.x % all) * a.group + n / each,
-                         key = k0 / TILE + threadIdx.x / 128, query = begin + n % each;
-            const hr_i64 tile = (of * ((a.keys + TILE - 1) / TILE) + key) * end + query;
-            uint4 *const to = scores + tile * BLOB + threadIdx.x / 32 % 4 * 128 + lane;
+            const hr_u32 of = first_scores + (hr_u32)(n / each * (int)((a.keys + TILE - 1) / TILE));
+            const hr_u32 tile = of * (hr_u32)end + (hr_u32)(begin + n % each); // they have 512 MiB at most
+            uint4 *const to =
+                scores + (hr_i64)tile * BLOB + threadIdx.x / 32 % 4 * 128 + lane;
 #pragma unroll
             for (int t = 0; t < 4; t++) {
                 to[t * 32] = make_uint4(g[t][0], g[t][1], g[t][2], g[t][3]);
@@ -363,7 +417,7 @@ HR_KERNEL __launch_bounds__(THREADS, BLOCKS > 2 ? 2 : BLOCKS)
     pinned(s);
     while (n < steps) {
         const int after = slot == STAGES - 1 ? 0 : slot + 1;
-        weigh(n, slot, masks + flip * MASKED_BYTES, word, kept);
+        weigh(n, slot, flip, masks + flip * MASKED_BYTES, word, kept);
         products_wait_behind(f);
         pinned(dp);
         add_tile(stages + slot * EACH, slot, kept);
@@ -400,7 +454,7 @@ HR_KERNEL __launch_bounds__(THREADS, BLOCKS > 2 ? 2 : BLOCKS)
         const hr_u32 kept = kept_of(n);
         products_wait<1>();
         pinned(s);
-        weigh(n, slot, stage + 2 * SIDE, word, kept);
+        weigh(n, slot, 0, stage + 2 * SIDE, word, kept);
         products_wait<0>();
         pinned(dp);
         add_tile(stage, slot, kept);
@@ -458,7 +512,7 @@ HR_KERNEL __launch_bounds__(THREADS, DP == 64 && WGS < 3 ? 3 : 2)
         hr_u32 word = 0;
         for (int w = 0; w < WGS && q0 + w * 64 < a.queries; w++) {
             const hr_i64 key = (hr_i64)j * TILE, query = q0 + w * 64;
-            word |= (MASK == 4 ? m.of_bits(key, query, a.keys) : m.of(query, key)) << (w * 8);
+            word |= (BITS ? m.of_bits(key, query, a.keys) : m.of(query, key)) << (w * 8);
         }
         words[j] = word;
     }

@@ -4,7 +4,8 @@
 // MELEM hr_u8: 0 hides.  Numbers are added to scores: HIDDEN and less hides, 0 shows, and all else is added by whoever reads the words.
 // A byte for each tile says whether anything is shown (1), is to be added (2), is not shown (4), is hidden by a finite number (8).
 // No mask at all shows everything.  CAUSAL hides later keys than the query.  WHOLE: rows are whole pieces of 16 bytes.  COPY: the mask is
-// written again with `pitch` elements a row, a multiple of 64; those behind the last key are 0.  TURNED: tiles are 16 keys by 64 queries, for the
+// written again with `pitch` elements a row, a multiple of 64; those behind the last key are 0.  TILED: numbers are written again as threads
+// have their scores, 1,024 of each tile that has any to add.  TURNED: tiles are 16 keys by 64 queries, for the
 // gradient of keys; a thread has queries n * 8 + lane % 4 * 2 and the one behind then, n up to 7.  ELEM is the type of the scores' operands.
 #ifndef TURNED
 #define TURNED 0
@@ -18,6 +19,9 @@
 #ifndef COPY
 #define COPY 0
 #endif
+#ifndef TILED
+#define TILED 0
+#endif
 #ifndef MELEM
 #define MELEM hr_u8
 #endif
@@ -25,8 +29,12 @@
 #define ELEM hr_bf16
 #endif
 
+// The gradient adds numbers wherever it can: nothing else hides than minus infinity, and tiles with large numbers are FINITE.
+#define EXACT (TURNED && TILED)
+
 enum { THREADS = 256, SEEN = 1, ADDS = 2, HIDES = 4, FINITE = 8 };
 #define HIDDEN (-1e30f)
+#define LARGE  1e5f
 
 // Of 16 keys side by side, a bit each.
 struct keys16 {
@@ -53,10 +61,11 @@ template <typename T, int N> HR_INLINE void look(keys16 &m, const hr_pack<T, N> 
 #pragma unroll
     for (int i = 0; i < N; i++) {
         const float y = hr_load(x.at[i]);
-        const bool hidden = y <= HIDDEN;
+        const float none = hr_bits_float(0xff800000u);
+        const bool hidden = EXACT ? y == none : y <= HIDDEN;
         m.shown |= hidden ? 0u : 1u << (first + i);
         m.adds |= !hidden && y != 0.0f;
-        m.finite |= hidden && y > hr_bits_float(0xff800000u);
+        m.finite |= EXACT ? !hidden && !(fabsf(y) <= LARGE) : hidden && y > none;
     }
 }
 // 16 of them in memory, in pieces; what is not there is 0.
@@ -98,8 +107,8 @@ HR_INLINE hr_u32 pairs(hr_u32 x) {
     return (x & 3u) | (x >> 6 & 12u) | (x >> 12 & 48u) | (x >> 18 & 192u);
 }
 
-// A tile's.
-HR_INLINE void put(const keys16 (&m)[2], hr_u32 *words, hr_u8 *seen) {
+// A tile's; whether it has numbers to add.
+HR_INLINE bool put(const keys16 (&m)[2], hr_u32 *words, hr_u8 *seen) {
     const int lane = threadIdx.x % 32;
     hr_u32 own[2] = {m[0].shown, m[1].shown};
     if (TURNED) {
@@ -121,6 +130,45 @@ HR_INLINE void put(const keys16 (&m)[2], hr_u32 *words, hr_u8 *seen) {
         *seen = (hr_u8)((any ? SEEN : 0) | (adds ? ADDS : 0) | (all ? 0 : HIDES) |
                         (finite ? FINITE : 0));
     }
+    return adds;
+}
+
+// The numbers of a tile: piece after piece of 16 bytes, of all lanes each; for each pair of neighbouring columns a thread has two of its first
+// row, then two of the other.  What is hidden adds 0.
+enum { WIDE = 16 / (int)sizeof(MELEM) };
+HR_INLINE void put_numbers(MELEM *tile, const row16 (&x)[2]) {
+    const int lane = threadIdx.x % 32;
+#pragma unroll
+    for (int first = 0; first < 32; first += WIDE) {
+        hr_pack<MELEM, WIDE> y;
+#pragma unroll
+        for (int i = 0; i < WIDE; i++) {
+            const int key = (first + i) / 4 * 2 + i % 2;
+            const MELEM number = x[(first + i) / 2 % 2].at[key / EACH].at[key % EACH];
+            y.at[i] = hr_load(number) <= HIDDEN ? MELEM{} : number;
+        }
+        *(hr_pack<MELEM, WIDE> *)(tile + (first / WIDE * 32 + lane) * WIDE) = y;
+    }
+}
+// The same of 16 keys by 64 queries; a thread has the 16 keys of two queries, and `room` is the warp's.
+HR_INLINE void put_turned(MELEM *tile, const row16 (&x)[2], MELEM *room) {
+    const int lane = threadIdx.x % 32;
+#pragma unroll
+    for (int half = 0; half < 2; half++) {
+#pragma unroll
+        for (int key = 0; key < 16; key++) {
+            const MELEM number = x[half].at[key / EACH].at[key % EACH];
+            const int i = (half * 4 + lane / 8) * 4 + key / 8 * 2 + lane % 2;
+            room[(i / WIDE * 32 + key % 8 * 4 + lane % 8 / 2) * WIDE + i % WIDE] =
+                hr_load(number) == hr_bits_float(0xff800000u) ? MELEM{} : number;
+        }
+    }
+    __syncwarp();
+#pragma unroll
+    for (int i = 0; i < 1024; i += 32 * WIDE) {
+        *(hr_pack<MELEM, WIDE> *)(tile + i + lane * WIDE) =
+            *(const hr_pack<MELEM, WIDE> *)(room + i + lane * WIDE);
+    }
 }
 
 // Masks (count, rows, keys), rows as many as queries or 1; tiles (count, along, across) of them.  Where all queries see the same there
@@ -129,6 +177,7 @@ HR_KERNEL __launch_bounds__(THREADS)
     attention_words(const MELEM *mask, hr_u32 *words, hr_u8 *seen, hr_i64 tiles, hr_i64 along,
                     hr_i64 across, hr_i64 rows, hr_i64 queries, hr_i64 keys, MELEM *copy,
                     hr_i64 pitch) {
+    __shared__ uint4 rooms[THREADS / 32][EXACT ? 64 * sizeof(MELEM) : 1];
     const hr_u32 tile = blockIdx.x * (THREADS / 32) + threadIdx.x / 32,
                  line = tile / (hr_u32)across;
     if (tile >= tiles) {
@@ -166,7 +215,13 @@ HR_KERNEL __launch_bounds__(THREADS)
         }
         m[half].shown = (mask == nullptr ? 0xffffu : m[half].shown) & up_to(count[half]);
     }
-    put(m, words + (hr_i64)tile * 32, seen + tile);
+    const bool adds = put(m, words + (hr_i64)tile * 32, seen + tile);
+    if (TILED && !TURNED && adds) {
+        put_numbers(copy + (hr_i64)tile * 1024, x);
+    }
+    if (EXACT && adds) {
+        put_turned(copy + (hr_i64)tile * 1024, x, (MELEM *)rooms[threadIdx.x / 32]);
+    }
 }
 
 // A number in three parts that add up to it; what is left behind them is 0 where it is infinite.
