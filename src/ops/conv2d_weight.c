@@ -90,9 +90,7 @@ static const hri_case conv2d_weight_cases[] = {
     {"many channels, bf16", "bf16[1,5,5,18] bf16[1,5,5,17]", "pad=1,size=3x3", .tolerance = 1e-2},
     {"many channels, several parts", "f32[3,30,30,4] f32[3,30,30,18]", "pad=1,size=3x3"},
     {"3x3, blocks of channels", "f32[3,7,6,72] f32[3,7,6,36]", "pad=1,size=3x3", .batched = 3},
-    /* sums of 1,518 products, in whatever order a library of the GPU has */
-    {"3x3, bands and parts", "f32[1,21,68,32] f32[1,23,66,140]", "pad=2x0,size=3x3",
-     .tolerance = 4e-5},
+    {"3x3, bands and parts", "f32[1,21,68,32] f32[1,23,66,140]", "pad=2x0,size=3x3"},
     {"3x3, no images", "f32[0,6,6,32] f32[0,6,6,32]", "pad=1,size=3x3"},
     {"one channel to six", "f32[4,12,30,1] f32[4,12,30,6]", "pad=2,size=5x5", .batched = 3},
     {"pad above the window", "f32[1,3,3,2] f32[1,8,8,3]", "pad=3,size=2x2"},
