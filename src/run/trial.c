@@ -5,7 +5,8 @@
 #include "base/hash.h"
 
 enum { ALIGN = 256, HEAD = ALIGN + HRI_GPU_TRIAL_BYTES, MOST_RUNS = 20, MOST_SETS = 8 };
-enum { IDS = 4096 }; /* that are made at a time */
+enum { MOST_TURNS = 1000 }; /* of all runs; times of 0 would have no end */
+enum { IDS = 4096 };        /* that are made at a time */
 /* Launches take turns over as many sets of operands as make up this much: in a step hardly anything is in a cache still. */
 static const uint64_t cold_bytes = UINT64_C(192) << 20;
 static const uint64_t many_bytes = UINT64_C(256) << 10;
@@ -230,7 +231,8 @@ static hr_status time_many(trial *t, uint32_t count, double *out_ns) {
     hr_status status = run(t, count, out_ns);
     double spent = *out_ns, sum = 0; /* of the runs in the second half */
     uint32_t runs = 0;
-    while (t->graph && status == HR_OK && (!runs || (spent < dense_ns && is_dense(t)))) {
+    while (t->graph && status == HR_OK && runs < MOST_TURNS &&
+           (!runs || (spent < dense_ns && is_dense(t)))) {
         status = run(t, count, out_ns); /* the first one has warmed up */
         spent += *out_ns;
         if (spent >= dense_ns / 2 || !is_dense(t) || *out_ns <= 0) {
