@@ -8,18 +8,26 @@
 
 #ifdef HEADROOM_FAULTS
 
+static hr_status plan_it(training *t, const char *model, const char *options) {
+    hri_prose why = {{0}};
+    hr_status s = training_try(t, model, options, 4, &why);
+    s = s == HR_OK ? hri_fit_open(&t->job, &t->fit, &why) : s;
+    return s == HR_OK ? hri_fit_search(&t->fit, 0, 1, &t->plans, &why) : s;
+}
+
+static hr_status take_it(training *t) {
+    hri_prose why = {{0}};
+    const hri_planned_options o = {
+        .device = t->device, .plans = &t->plans, .job = &t->job, .seed = 1, .limit = 10};
+    const hr_status s = hri_planned_open(&o, &t->planned, &why);
+    return s == HR_OK ? hri_planned_take(t->planned, &why) : s;
+}
+
 /* The whole life, until something fails. */
 static hr_status live(training *t, float *loss) {
     hri_prose why = {{0}};
-    hr_status s = training_try(t, "mlp:size=8,width=16", "optimizer=sgd", 4, &why);
-    s = s == HR_OK ? hri_fit_open(&t->job, &t->fit, &why) : s;
-    s = s == HR_OK ? hri_fit_search(&t->fit, 0, 1, &t->plans, &why) : s;
-    if (s == HR_OK) {
-        const hri_planned_options o = {
-            .device = t->device, .plans = &t->plans, .job = &t->job, .seed = 1, .limit = 10};
-        s = hri_planned_open(&o, &t->planned, &why);
-    }
-    s = s == HR_OK ? hri_planned_take(t->planned, &why) : s;
+    hr_status s = plan_it(t, "mlp:size=8,width=16", "optimizer=sgd");
+    s = s == HR_OK ? take_it(t) : s;
     for (int i = 0; i < 2 && s == HR_OK; i++) {
         hri_numbers n;
         s = hri_planned_step(t->planned, &n, &why);
@@ -84,6 +92,29 @@ static void sweep_kind(hri_fault_kind kind) {
 
 TEST_TIMEOUT(plans_fault, host_memory, 600) {
     sweep_kind(HRI_FAULT_ALLOC);
+}
+/* Allocations of a run whose images wait rounded; all of them, one by one, take more than a minute. */
+TEST_TIMEOUT(plans_fault, host_memory_of_images_that_wait_rounded, 600) {
+    static const char model[] = "lenet:size=32", options[] = "optimizer=sgd,precision=bf16";
+    training first = {0};
+    training_open(&first, model, options, 4); /* skips without a GPU */
+    training_close(&first);
+    const int64_t allocs = hri_fault_live_allocs();
+    uint64_t delivered = 1, tried = 0;
+    for (uint64_t n = 1; delivered; n += is_fake() ? n / 8 + 1 : n + 1) {
+        training t = {0};
+        CHECK_OK(plan_it(&t, model, options));
+        CHECK(t.plans.c->lane.waiting < t.plans.c->lane.large);
+        t.plans.stage = 1;
+        hri_fault_set(HRI_FAULT_ALLOC, n, 0);
+        const hr_status status = take_it(&t);
+        delivered = hri_fault_delivered();
+        hri_fault_set(HRI_FAULT_ANY, 0, 0);
+        CHECK(delivered || status == HR_OK);
+        tried += status == HR_E_NOMEM_HOST;
+        end_life(&t, allocs);
+    }
+    CHECK(tried > 0);
 }
 TEST_TIMEOUT(plans_fault, pages, 600) {
     sweep_kind(HRI_FAULT_CREATE);
