@@ -1,5 +1,6 @@
 /* The bytes of a schedule: when each instance dies, which outputs lie over inputs, and how many bytes are alive at each
  * entry.  One walk over the entries; see schedule.c for where they come from. */
+#include <math.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -29,6 +30,24 @@ static uint32_t find_place(const hri_schedule *s, uint32_t e, const hri_problem_
         }
     }
     return latest;
+}
+
+/* Entries whose touches are as they were left: nothing of them is asked but instances. */
+void hri_schedule_settle(hri_schedule *s) {
+    for (uint32_t i = 0; i < s->instance_count; i++) {
+        s->instances[i].last = 0;
+        s->instances[i].place = i;
+    }
+    for (uint32_t e = 0; e < s->entry_count; e++) {
+        const hri_touch *t = s->touches + s->entries[e].first;
+        const uint32_t ins = hri_entry_ins(s, e), outs = hri_entry_outs(s, e);
+        for (uint32_t i = 0; i < ins; i++) {
+            s->instances[t[i].instance].last = e;
+        }
+        for (uint32_t i = ins; i < ins + outs; i++) {
+            s->instances[t[i].instance].last = s->instances[t[i].instance].birth = e;
+        }
+    }
 }
 
 static hr_status grow_live(hri_schedule *s) {
@@ -119,7 +138,8 @@ hr_status hri_schedule_measure(hri_schedule *s) {
     for (uint32_t v = 0; v < p->value_count; v++) {
         const hri_problem_value *value = &p->values[v];
         if (value->result) {
-            s->instances[s->scratch->current[v]].last = s->entry_count; /* beyond the last entry */
+            /* Beyond the last entry. */
+            s->instances[s->scratch->state[v].current].last = s->entry_count;
         }
         live += value->role == HRI_ROLE_INPUT ? value->room_bytes : 0;
         unread += value->role == HRI_ROLE_INPUT && !value->use_count && !value->result
@@ -137,14 +157,15 @@ hr_status hri_schedule_measure(hri_schedule *s) {
             s->peak_entry = e;
         }
         s->over += s->live[e] > s->limit ? s->live[e] - s->limit : 0;
+        if (s->over && !isinf(s->stop_ns) && !s->net_count) {
+            return HR_E_NO_PLAN;
+        }
     }
     return HR_OK;
 }
 
 hr_status hri_schedule_reorder(hri_schedule *s) {
     const hr_status status = hri_schedule_put_in_order(s);
-    for (uint32_t i = 0; i < s->instance_count; i++) {
-        s->instances[i].place = i;
-    }
+    hri_schedule_rewind_set_whole(s, 0);
     return status == HR_OK ? hri_schedule_measure(s) : status;
 }
