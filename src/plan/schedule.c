@@ -113,8 +113,8 @@ void hri_schedule_deinit(hri_schedule *s) {
     struct hri_schedule_scratch *x = s->scratch;
     if (x) {
         hri_schedule_rewind_deinit(x->rewind);
-        void *const all[] = {x->state, x->times, x->rooms, x->clock,     x->keys,
-                             x->moved, x->where, x->stamp, x->burst,     x->stack,
+        void *const all[] = {x->state, x->times,   x->rooms,   x->clock,     x->keys,
+                             x->moved, x->where,   x->stamp,   x->burst,     x->stack,
                              x->taken, x->touched, x->written, x->temporary, x};
         for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
             hri_free(all[i]);
@@ -226,8 +226,8 @@ static hr_status emit(hri_schedule *s, uint32_t n, uint8_t again) {
         } else if (again) {
             note_look(x, out);
         }
-        *t++ = (hri_touch){new_instance(s, v, entry), counts ? out->gap : HRI_PROBLEM_NONE,
-                           out->made};
+        *t++ =
+            (hri_touch){new_instance(s, v, entry), counts ? out->gap : HRI_PROBLEM_NONE, out->made};
     }
     const double time = hri_schedule_time_of(s, n, again);
     s->time_ns += beside ? 0 : time;

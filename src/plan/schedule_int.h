@@ -23,13 +23,13 @@ struct hri_schedule_scratch {
     hri_value_state *state; /* by value */
     uint32_t now;           /* the position in the base order */
     double (*times)[3];     /* by op: first, again, again beside another; NULL: not kept */
-    uint64_t *rooms;        /* by value: its bytes in the arena, 0 of what is fixed; NULL: not kept */
+    uint64_t *rooms; /* by value: its bytes in the arena, 0 of what is fixed; NULL: not kept */
     struct hri_schedule_rewind *rewind; /* NULL: every run begins at the start */
-    uint32_t *stamp;     /* by op: the last burst it was part of */
-    uint32_t *burst;     /* ops of the burst; at most op_count */
-    uint32_t *stack;     /* values still to be looked into */
-    uint32_t *temporary; /* values made in this burst that are not kept */
-    uint32_t *taken;     /* by instance: the entry that took its memory over */
+    uint32_t *stamp;                    /* by op: the last burst it was part of */
+    uint32_t *burst;                    /* ops of the burst; at most op_count */
+    uint32_t *stack;                    /* values still to be looked into */
+    uint32_t *temporary;                /* values made in this burst that are not kept */
+    uint32_t *taken;                    /* by instance: the entry that took its memory over */
     uint32_t taken_space;
     double *clock;  /* by entry: compute time before it */
     uint64_t *keys; /* by entry: where it goes */
@@ -90,9 +90,7 @@ static inline double hri_schedule_time_of(const hri_schedule *s, uint32_t n, int
 }
 /* What the value takes of the arena beside what is fixed. */
 static inline uint64_t hri_schedule_room_of(const hri_schedule *s, uint32_t v) {
-    return s->scratch->rooms ? s->scratch->rooms[v]
-           : s->fixed[v]     ? 0
-                             : s->p->values[v].room_bytes;
+    return s->scratch->rooms ? s->scratch->rooms[v] : s->fixed[v] ? 0 : s->p->values[v].room_bytes;
 }
 
 #endif

@@ -25,7 +25,8 @@ typedef struct mark {
 struct hri_schedule_rewind {
     uint8_t *gaps, *variant; /* of the last run */
     uint32_t *looked;        /* by gap that was left: where its value was first asked for */
-    hri_entry *plain;        /* the entries as they were walked through, if they are in another order now */
+    hri_entry
+        *plain; /* the entries as they were walked through, if they are in another order now */
     uint32_t plain_space;
     hri_value_state *states; /* (MARKS, values) */
     mark marks[MARKS], end;  /* by position, rising */
@@ -128,7 +129,7 @@ static void go_back(hri_schedule *s, const mark *m) {
 static uint32_t start_of(const hri_schedule *s, uint32_t gap) {
     const uint32_t v = s->gap_value[gap], first = hri_gap_of(s->p, v, 0);
     const uint32_t producer = s->p->values[v].producer;
-    return gap > first         ? s->use_at[gap - v - 1]
+    return gap > first        ? s->use_at[gap - v - 1]
            : producer == NONE ? (uint32_t)NONE
                               : s->position[producer];
 }
@@ -206,8 +207,7 @@ static void take_over(hri_schedule *s) {
 }
 
 hr_status hri_schedule_rewind_to(hri_schedule *s, uint32_t *position) {
-    const hr_status status =
-        s->scratch->rewind || s->frugal ? HR_OK : hri_schedule_rewind_init(s);
+    const hr_status status = s->scratch->rewind || s->frugal ? HR_OK : hri_schedule_rewind_init(s);
     struct hri_schedule_rewind *r = s->scratch->rewind;
     *position = 0;
     if (status != HR_OK || !r) {
