@@ -113,7 +113,7 @@ void hri_schedule_deinit(hri_schedule *s) {
     struct hri_schedule_scratch *x = s->scratch;
     if (x) {
         hri_schedule_rewind_deinit(x->rewind);
-        void *const all[] = {x->state, x->times,   x->rooms,   x->clock,     x->keys,
+        void *const all[] = {x->state, x->facts,   x->rooms,   x->clock,     x->keys,
                              x->moved, x->where,   x->stamp,   x->burst,     x->stack,
                              x->taken, x->touched, x->written, x->temporary, x};
         for (size_t i = 0; i < sizeof all / sizeof *all; i++) {

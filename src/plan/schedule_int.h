@@ -17,12 +17,19 @@ typedef struct hri_value_state {
     uint8_t drops;   /* may be dropped and made again; never changes */
 } hri_value_state;
 
+/* What runs ask of an op again and again, side by side in memory. */
+typedef struct hri_op_facts {
+    double time_ns[3];   /* first, again, again beside another */
+    uint64_t work_bytes; /* room of its work space */
+    uint32_t ins, outs;  /* operands */
+} hri_op_facts;
+
 struct hri_schedule_rewind; /* schedule_rewind.c */
 
 struct hri_schedule_scratch {
     hri_value_state *state; /* by value */
     uint32_t now;           /* the position in the base order */
-    double (*times)[3];     /* by op: first, again, again beside another; NULL: not kept */
+    hri_op_facts *facts;    /* by op, with the variants of this run; NULL: not kept */
     uint64_t *rooms; /* by value: its bytes in the arena, 0 of what is fixed; NULL: not kept */
     struct hri_schedule_rewind *rewind; /* NULL: every run begins at the start */
     uint32_t *stamp;                    /* by op: the last burst it was part of */
@@ -86,7 +93,14 @@ int hri_schedule_rewind_is_whole(const hri_schedule *s);
 
 /* Of an entry that runs op n. */
 static inline double hri_schedule_time_of(const hri_schedule *s, uint32_t n, int again) {
-    return s->scratch->times ? s->scratch->times[n][again] : hri_schedule_run_time(s, n, again);
+    const hri_op_facts *facts = s->scratch->facts;
+    return facts ? facts[n].time_ns[again] : hri_schedule_run_time(s, n, again);
+}
+/* The room of its work space. */
+static inline uint64_t hri_schedule_work_of(const hri_schedule *s, uint32_t n) {
+    const hri_op_facts *facts = s->scratch->facts;
+    return facts ? facts[n].work_bytes
+                 : hri_problem_room(s->p, s->p->ops[n].variants[s->variant[n]].workspace_bytes);
 }
 /* What the value takes of the arena beside what is fixed. */
 static inline uint64_t hri_schedule_room_of(const hri_schedule *s, uint32_t v) {

@@ -39,8 +39,12 @@ void hri_schedule_settle(hri_schedule *s) {
         s->instances[i].place = i;
     }
     for (uint32_t e = 0; e < s->entry_count; e++) {
-        const hri_touch *t = s->touches + s->entries[e].first;
-        const uint32_t ins = hri_entry_ins(s, e), outs = hri_entry_outs(s, e);
+        const hri_entry *entry = &s->entries[e];
+        const hri_touch *t = s->touches + entry->first;
+        const hri_op_facts *op =
+            entry->kind == HRI_STEP_RUN && s->scratch->facts ? &s->scratch->facts[entry->op] : NULL;
+        const uint32_t ins = op ? op->ins : hri_entry_ins(s, e);
+        const uint32_t outs = op ? op->outs : hri_entry_outs(s, e);
         for (uint32_t i = 0; i < ins; i++) {
             s->instances[t[i].instance].last = e;
         }
@@ -68,15 +72,11 @@ static hr_status grow_live(hri_schedule *s) {
     return HR_OK;
 }
 
-static uint64_t workspace_of(const hri_schedule *s, uint32_t op) {
-    return hri_problem_room(s->p, s->p->ops[op].variants[s->variant[op]].workspace_bytes);
-}
-
 static uint64_t measure_entry(hri_schedule *s, uint32_t e, uint64_t before, uint64_t *after) {
     const hri_entry *entry = &s->entries[e];
     hri_touch *t = s->touches + entry->first;
     if (hri_entry_ends_net(s, e)) {
-        const uint64_t work = workspace_of(s, entry->op);
+        const uint64_t work = hri_schedule_work_of(s, entry->op);
         *after = before - work;
         for (uint32_t i = 0; i < hri_entry_ins(s, e); i++) {
             const uint32_t x = t[i].instance;
@@ -99,13 +99,13 @@ static uint64_t measure_entry(hri_schedule *s, uint32_t e, uint64_t before, uint
     uint64_t now = before, freed = 0;
     for (uint32_t k = 0; k < op->out_count; k++) {
         hri_instance *made = &s->instances[t[op->in_count + k].instance];
+        const uint64_t bytes = hri_schedule_room_of(s, made->value);
         if (s->fixed[made->value]) {
             continue;
         }
         const uint32_t place = s->in_place && op->out[k].overwrite && !op->out[k].updates
                                    ? find_place(s, e, op, k)
                                    : HRI_PROBLEM_NONE;
-        const uint64_t bytes = s->p->values[made->value].room_bytes;
         if (place != HRI_PROBLEM_NONE) {
             made->place = s->instances[place].place;
             s->scratch->taken[place] = e;
@@ -116,13 +116,12 @@ static uint64_t measure_entry(hri_schedule *s, uint32_t e, uint64_t before, uint
     }
     for (uint32_t i = 0; i < op->in_count; i++) {
         const uint32_t x = t[i].instance;
-        if (s->instances[x].last == e && s->scratch->taken[x] != e &&
-            !s->fixed[s->instances[x].value]) {
+        if (s->instances[x].last == e && s->scratch->taken[x] != e) {
             s->scratch->taken[x] = e; /* counted once, though read twice */
-            freed += s->p->values[s->instances[x].value].room_bytes;
+            freed += hri_schedule_room_of(s, s->instances[x].value);
         }
     }
-    const uint64_t work = workspace_of(s, entry->op);
+    const uint64_t work = hri_schedule_work_of(s, entry->op);
     *after = now - freed + (entry->kind == HRI_STEP_NET ? work : 0);
     return now + work;
 }

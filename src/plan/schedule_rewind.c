@@ -48,16 +48,16 @@ hr_status hri_schedule_rewind_init(hri_schedule *s) {
         return HR_E_NOMEM_HOST;
     }
     x->rewind = r;
-    x->times = x->times ? x->times : hri_malloc(ops * sizeof *x->times);
-    x->rooms = x->rooms ? x->rooms : hri_malloc(values * sizeof *x->rooms);
+    x->facts = hri_malloc(ops * sizeof *x->facts);
+    x->rooms = hri_malloc(values * sizeof *x->rooms);
     r->gaps = hri_malloc(gaps);
     r->variant = hri_malloc(ops);
     r->looked = hri_malloc(gaps * sizeof *r->looked);
     r->states = hri_malloc(MARKS * values * sizeof *r->states);
-    if (!x->times || !x->rooms || !r->gaps || !r->variant || !r->looked || !r->states) {
-        hri_free(x->times);
+    if (!x->facts || !x->rooms || !r->gaps || !r->variant || !r->looked || !r->states) {
+        hri_free(x->facts);
         hri_free(x->rooms);
-        x->times = NULL;
+        x->facts = NULL;
         x->rooms = NULL;
         hri_schedule_rewind_deinit(r);
         x->rewind = NULL;
@@ -67,7 +67,7 @@ hr_status hri_schedule_rewind_init(hri_schedule *s) {
         x->rooms[v] = s->fixed[v] ? 0 : s->p->values[v].room_bytes;
     }
     memset(r->looked, 0xff, gaps * sizeof *r->looked);
-    memset(r->variant, 0xff, ops); /* no op has so many: all times are set */
+    memset(r->variant, 0xff, ops); /* no op has so many: all facts are set */
     return HR_OK;
 }
 
@@ -185,18 +185,23 @@ static void change_states(hri_schedule *s) {
     }
 }
 
-static void set_times(hri_schedule *s) {
+static void set_facts(hri_schedule *s) {
     for (uint32_t n = 0; n < s->p->op_count; n++) {
+        const hri_problem_op *op = &s->p->ops[n];
+        hri_op_facts *facts = &s->scratch->facts[n];
         for (int again = 0; again < 3; again++) {
-            s->scratch->times[n][again] = hri_schedule_run_time(s, n, again);
+            facts->time_ns[again] = hri_schedule_run_time(s, n, again);
         }
+        facts->work_bytes = hri_problem_room(s->p, op->variants[s->variant[n]].workspace_bytes);
+        facts->ins = op->in_count;
+        facts->outs = op->out_count;
     }
 }
 
 static void take_over(hri_schedule *s) {
     struct hri_schedule_rewind *r = s->scratch->rewind;
     if (memcmp(r->variant, s->variant, s->p->op_count) != 0) {
-        set_times(s);
+        set_facts(s);
     }
     memcpy(r->gaps, s->gaps, s->gap_count);
     memcpy(r->variant, s->variant, s->p->op_count);
