@@ -511,8 +511,8 @@ static hr_status generate(hri_schedule *s) {
 /* The schedule with exchanges waited for where they are started, and then as they move; *most: the bytes of the former. */
 static hr_status run_once(hri_schedule *s, uint64_t *most) {
     hr_status status = generate(s);
-    if (status == HR_OK) {
-        hri_schedule_settle(s);
+    if (status == HR_OK && (s->net_count || !s->copy_count || s->p->copies_block)) {
+        hri_schedule_settle(s); /* copies that are put in order settle it afterwards */
     }
     if (status == HR_OK && s->net_count && !s->at_once) {
         status = hri_schedule_measure(s);
