@@ -1,6 +1,7 @@
 /* From a choice to its steps, its time and its bytes: see schedule.h.
  *
- * Two passes.  `generate` walks the base order and decides which ops run: it knows only whether a value is at hand.
+ * Two passes.  `generate` walks the base order and decides which ops run: it knows only whether a value is at hand.  It begins where
+ * the run may differ from the last one (schedule_rewind.c).
  * hri_schedule_measure walks the entries and finds when each instance dies, which outputs lie over inputs, and how many bytes
  * are alive at each entry.  Nothing is allocated once the arrays have grown to their size. */
 #include "plan/schedule.h"

@@ -173,7 +173,7 @@ static uint32_t first_noticed(const hri_schedule *s) {
     return first;
 }
 
-/* Gaps that had begun and were not asked for, in all marks that are left: whether their values are at hand. */
+/* Gaps that had begun and were not asked for, in all marks that are left and at the end: whether their values are at hand. */
 static void change_states(hri_schedule *s) {
     struct hri_schedule_rewind *r = s->scratch->rewind;
     for (uint32_t g = next_changed(s, 0); g < s->gap_count; g = next_changed(s, g + 1)) {
@@ -182,6 +182,8 @@ static void change_states(hri_schedule *s) {
             hri_value_state *state = &r->states[(size_t)i * s->p->value_count + v];
             state->at_hand = state->gap == g ? s->gaps[g] == 0 : state->at_hand;
         }
+        hri_value_state *last = &s->scratch->state[v];
+        last->at_hand = last->gap == g && start != NONE ? s->gaps[g] == 0 : last->at_hand;
     }
 }
 
@@ -221,6 +223,7 @@ hr_status hri_schedule_rewind_to(hri_schedule *s, uint32_t *position) {
     const size_t values = s->p->value_count;
     const uint32_t first = first_noticed(s);
     if (first == s->p->op_count && r->end.time_ns < s->stop_ns) {
+        change_states(s);
         go_back(s, &r->end);
         *position = first;
         take_over(s);
