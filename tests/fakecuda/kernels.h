@@ -719,7 +719,8 @@ inline void hr_emulated_tile(char *to, const void *map, int c0, int c1, int c2, 
     if (m.mark != FAKE_MAP_MARK || (size_t)to % 128 != 0)
         fake_now->fail("a copy by what is no map, or to where no tile may begin");
     for (unsigned row = 0; row < m.box[1] * m.box[2] * m.box[3]; row++) {
-        const unsigned place[3] = {row % m.box[1], row / m.box[1] % m.box[2], row / m.box[1] / m.box[2]};
+        const unsigned place[3] = {row % m.box[1], row / m.box[1] % m.box[2],
+                                   row / m.box[1] / m.box[2]};
         bool there = true;
         const char *from = (const char *)m.at;
         for (int i = 0; i < 3; i++) {

@@ -11,7 +11,8 @@ CUresult fake_cuTensorMapEncodeTiled(CUtensorMap *map, CUtensorMapDataType type,
                                      void *at, const uint64_t *sizes, const uint64_t *strides,
                                      const uint32_t *box, const uint32_t *steps,
                                      CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle,
-                                     CUtensorMapL2promotion promotion, CUtensorMapFloatOOBfill fill) {
+                                     CUtensorMapL2promotion promotion,
+                                     CUtensorMapFloatOOBfill fill) {
     const unsigned bytes = type == CU_TENSOR_MAP_DATA_TYPE_FLOAT32 ? 4 : 2;
     fake_map m = {.at = (uintptr_t)at, .bytes = bytes, .mark = FAKE_MAP_MARK};
     if (!map || (uintptr_t)map % 64 || rank != 4 || !at || (uintptr_t)at % 16 || interleave != 0 ||

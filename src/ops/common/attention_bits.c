@@ -269,9 +269,8 @@ static int wide(const hri_attention *a, hri_gpu *gpu) {
 
 static uint64_t wide_workspace(const hri_attention *a) {
     const tiles t = tiles_of(a, 0, 0);
-    return keys_alone(a)
-               ? (uint64_t)t.all * KEYS * sizeof(float) + hri_gpu_whole((uint64_t)t.all)
-               : hri_attention_words_bytes(a, a->causal != 0, 0) + copy_bytes(a);
+    return keys_alone(a) ? (uint64_t)t.all * KEYS * sizeof(float) + hri_gpu_whole((uint64_t)t.all)
+                         : hri_attention_words_bytes(a, a->causal != 0, 0) + copy_bytes(a);
 }
 
 /* Numbers of keys in f32, and what they do to each tile of 64. */
@@ -357,7 +356,10 @@ static hr_status wide_run(const hri_attention *a, const hri_gpu_call *c,
                               : hri_attention_words_make(a, c, mask, c->workspace, a->causal != 0,
                                                          HRI_ATTENTION_NATURAL, copy, pitch, &w);
     if (status == HR_OK) {
-        status = maps_make(a, c->gpu, at, !numbers ? 0 : copy ? copy : mask,
+        status = maps_make(a, c->gpu, at,
+                           !numbers ? 0
+                           : copy   ? copy
+                                    : mask,
                            pitch > 0 ? pitch : a->keys, maps);
     }
     if (status != HR_OK) {
@@ -375,8 +377,8 @@ static hr_status wide_run(const hri_attention *a, const hri_gpu_call *c,
              "-DELEM=%s -DMELEM=%s -DDP=%d -DCAUSAL=%d -DBACKWARD=0 -DWGS=%d -DBLOCKS=1 -DMASK=0 "
              "-DRING=%d -DLEAD=1 -DONES=%d -DNUMBERS=%d -DKEYED=%d -DSCALED=%d -DNUMBER_ROOMS=%d",
              hri_gpu_type(a->type), hri_gpu_type(adds(a) ? x->mask_type : a->type), DEPTH,
-             a->causal != 0, WIDE / 64, r.ring, !adds(a) && !keyed_, adds(a), keyed_, numbers && power_of_two(a->scale),
-             r.numbers);
+             a->causal != 0, WIDE / 64, r.ring, !adds(a) && !keyed_, adds(a), keyed_,
+             numbers && power_of_two(a->scale), r.numbers);
     const uint32_t processors = hri_gpu_processors(c->gpu);
     const hri_gpu_grid grid = {.x = works < processors ? works : processors,
                                .threads = WIDE_THREADS,
@@ -393,8 +395,8 @@ uint64_t hri_attention_bits_workspace(const hri_attention *a, hri_gpu *gpu) {
     const tiles t = tiles_of(a, 0, 0);
     return !fits(a, gpu)  ? 0
            : wide(a, gpu) ? wide_workspace(a)
-           : keyed(a)    ? (uint64_t)t.all * KEY_BYTES + hri_gpu_whole((uint64_t)t.all)
-                         : hri_attention_words_bytes(a, a->causal != 0, 0) +
+           : keyed(a)     ? (uint64_t)t.all * KEY_BYTES + hri_gpu_whole((uint64_t)t.all)
+                          : hri_attention_words_bytes(a, a->causal != 0, 0) +
                             (tiled(a, gpu) ? hri_attention_numbers_bytes(a, a->causal != 0, 0)
                                            : copy_bytes(a));
 }
