@@ -103,6 +103,19 @@ HR_MUST_CHECK hr_status hri_gpu_launch_text(hri_gpu *gpu, const char *name, cons
 HR_MUST_CHECK hr_status hri_gpu_fill(hri_gpu *gpu, hr_addr to, uint8_t value, uint64_t bytes);
 HR_MUST_CHECK hr_status hri_gpu_copy(hri_gpu *gpu, hr_addr to, hr_addr from, uint64_t bytes);
 
+/* How a tensor of four dimensions lies, for copies of whole tiles by the copy engine (Hopper); a kernel has it as a parameter (HR_TABLE).
+ * Sizes are elements, the innermost first; strides bytes from the second dimension on, multiples of 16, as is `at`; a copy brings a box
+ * of at most 128 bytes by 256 of each other dimension, in rows of 128 bytes whose pieces of 16 are swizzled by the row; what is outside
+ * is 0. */
+typedef struct hri_gpu_map {
+    _Alignas(64) uint64_t opaque[16];
+} hri_gpu_map;
+/* 0: there are none, on this GPU or by this driver. */
+int hri_gpu_maps(const hri_gpu *gpu);
+HR_MUST_CHECK hr_status hri_gpu_map_make(hri_gpu *gpu, hri_gpu_map *out, hr_type type, hr_addr at,
+                                         const uint64_t sizes[4], const uint64_t strides[3],
+                                         const uint32_t box[4]);
+
 /* Many copies in one launch, within the device or from one that lets this one read.  Ranges do not overlap. */
 enum { HRI_GPU_RANGES = 170 }; /* of a launch, at most */
 typedef struct hri_gpu_range {

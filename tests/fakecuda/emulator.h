@@ -9,6 +9,14 @@ typedef struct fake_uint3 {
     unsigned x, y, z;
 } fake_uint3;
 
+/* What cuTensorMapEncodeTiled leaves in a CUtensorMap here: a tensor of four dimensions, the innermost first, and the box that one copy
+ * brings; strides are bytes, from the second dimension on. */
+#define FAKE_MAP_MARK 0x7e5a11edu
+typedef struct fake_map {
+    unsigned long long at, sizes[4], strides[3];
+    unsigned box[4], bytes, mark; /* bytes: of an element */
+} fake_map;
+
 /* Of the thread that runs now; the driver changes it at every switch.  There is one, as one kernel runs at a time. */
 typedef struct fake_emulator {
     fake_uint3 thread, block, block_dim, grid_dim;

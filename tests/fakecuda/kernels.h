@@ -711,6 +711,35 @@ inline void hr_emulated_wgmma(float (&d)[8][4], const char *a, const char *b, bo
     fake_wgmma(d, rows, b, turned, add, bf16);
 }
 
+// The copy engine brings the box of a map whose first element is at these places (map.c): rows of 128 bytes, swizzled as above; what is
+// outside is 0.  It is there at once, and whoever waits for it sees it by the barrier.
+inline void hr_emulated_tile(char *to, const void *map, int c0, int c1, int c2, int c3) {
+    const fake_map &m = *(const fake_map *)map;
+    const int first[4] = {c0, c1, c2, c3};
+    if (m.mark != FAKE_MAP_MARK || (size_t)to % 128 != 0)
+        fake_now->fail("a copy by what is no map, or to where no tile may begin");
+    for (unsigned row = 0; row < m.box[1] * m.box[2] * m.box[3]; row++) {
+        const unsigned place[3] = {row % m.box[1], row / m.box[1] % m.box[2],
+                                   row / m.box[1] / m.box[2]};
+        bool there = true;
+        const char *from = (const char *)m.at;
+        for (int i = 0; i < 3; i++) {
+            const long long at = first[i + 1] + (long long)place[i];
+            there = there && at >= 0 && at < (long long)m.sizes[i + 1];
+            from += at * (long long)m.strides[i];
+        }
+        for (unsigned x = 0; x < m.box[0]; x++) {
+            const long long at = first[0] + (long long)x;
+            size_t spot = (size_t)to + row * 128 + x * m.bytes;
+            spot ^= (spot >> 7 & 7) << 4;
+            if (there && at >= 0 && at < (long long)m.sizes[0])
+                memcpy((void *)spot, from + at * (long long)m.bytes, m.bytes);
+            else
+                memset((void *)spot, 0, m.bytes);
+        }
+    }
+}
+
 // ---- how the driver calls a kernel: one pointer an argument ----
 
 template <size_t... I> struct fake_places {};

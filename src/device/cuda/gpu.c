@@ -228,6 +228,29 @@ uint64_t hri_gpu_warpgroup_shared(const hri_gpu *gpu) {
     return gpu->dev->major == 9 && gpu->dev->minor == 0 ? (uint64_t)gpu->shared_max : 0;
 }
 
+int hri_gpu_maps(const hri_gpu *gpu) {
+    return hri_gpu_warpgroup_shared(gpu) > 0 && gpu->cu->cuTensorMapEncodeTiled;
+}
+
+hr_status hri_gpu_map_make(hri_gpu *gpu, hri_gpu_map *out, hr_type type, hr_addr at,
+                           const uint64_t sizes[4], const uint64_t strides[3],
+                           const uint32_t box[4]) {
+    static const uint32_t steps[4] = {1, 1, 1, 1};
+    _Static_assert(sizeof *out == sizeof(CUtensorMap), "a map is as large as the driver's");
+    CUtensorMap *map = (CUtensorMap *)out;
+    const CUtensorMapDataType of = type == HR_TYPE_F32   ? CU_TENSOR_MAP_DATA_TYPE_FLOAT32
+                                   : type == HR_TYPE_F16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
+                                                         : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
+    const CUresult result =
+        HRI_FAULT(LAUNCH)
+            ? CUDA_ERROR_UNKNOWN
+            : gpu->cu->cuTensorMapEncodeTiled(
+                  map, of, 4, (void *)(uintptr_t)at, sizes, strides, box, steps,
+                  CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+                  CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+    return hri_gpu_check(gpu, "cuTensorMapEncodeTiled", result);
+}
+
 hr_status hri_gpu_fill(hri_gpu *gpu, hr_addr to, uint8_t value, uint64_t bytes) {
     hr_status status = hri_gpu_ready(gpu);
     if (status == HR_OK) {

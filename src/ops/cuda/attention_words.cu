@@ -6,9 +6,13 @@
 // No mask at all shows everything.  CAUSAL hides later keys than the query.  WHOLE: rows are whole pieces of 16 bytes.  COPY: the mask is
 // written again with `pitch` elements a row, a multiple of 64; those behind the last key are 0.  TILED: numbers are written again as threads
 // have their scores, 1,024 of each tile that has any to add.  TURNED: tiles are 16 keys by 64 queries, for the
-// gradient of keys; a thread has queries n * 8 + lane % 4 * 2 and the one behind then, n up to 7.  ELEM is the type of the scores' operands.
+// gradient of keys; a thread has queries n * 8 + lane % 4 * 2 and the one behind then, n up to 7.  NATURAL: a thread has keys n * 8 + lane % 4 * 2
+// and the one behind, as keys lie (attention_hopper_bits_wide.cu and _pairs.cu).  ELEM is the type of the scores' operands.
 #ifndef TURNED
 #define TURNED 0
+#endif
+#ifndef NATURAL
+#define NATURAL 0
 #endif
 #ifndef CAUSAL
 #define CAUSAL 0
@@ -68,6 +72,28 @@ template <typename T, int N> HR_INLINE void look(keys16 &m, const hr_pack<T, N> 
         m.finite |= EXACT ? !hidden && !(fabsf(y) <= LARGE) : hidden && y > none;
     }
 }
+// Halves two at a time, where none is so low that it might hide: sign and two bits of the exponent are not all set.
+template <typename T> HR_INLINE void look_halves(keys16 &m, const hr_pack<T, 8> &x, int first) {
+    const hr_pack<hr_u32, 4> y = *(const hr_pack<hr_u32, 4> *)&x;
+    hr_u32 low = 0, any = 0;
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        low |= y.at[i] & y.at[i] << 1 & y.at[i] << 2;
+        any |= y.at[i];
+    }
+    if (EXACT || low & 0x80008000u) {
+        look<T, 8>(m, x, first);
+    } else {
+        m.shown |= 0xffu << first;
+        m.adds |= (any & 0x7fff7fffu) != 0;
+    }
+}
+HR_INLINE void look(keys16 &m, const hr_pack<hr_bf16, 8> &x, int first) {
+    look_halves(m, x, first);
+}
+HR_INLINE void look(keys16 &m, const hr_pack<hr_f16, 8> &x, int first) {
+    look_halves(m, x, first);
+}
 // 16 of them in memory, in pieces; what is not there is 0.
 enum { EACH = WHOLE ? 16 / (int)sizeof(MELEM) : 1 };
 struct row16 {
@@ -119,6 +145,17 @@ HR_INLINE bool put(const keys16 (&m)[2], hr_u32 *words, hr_u8 *seen) {
             if (key % 8 == lane / 4) {
                 own[key / 8] = pairs(low >> lane % 4 * 2) | pairs(high >> lane % 4 * 2) << 8;
             }
+        }
+    }
+    if (NATURAL) { // four neighbours have the keys of each other
+        const hr_u32 both = m[0].shown | m[1].shown << 16;
+        const int pair = lane % 4 * 2;
+        own[0] = own[1] = 0;
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            const hr_u32 x = __shfl_sync(0xffffffffu, both, (lane & ~3) + i) >> pair;
+            own[0] |= ((x & 3u) | (x >> 6 & 12u)) << (4 * i);
+            own[1] |= ((x >> 16 & 3u) | (x >> 22 & 12u)) << (4 * i);
         }
     }
     const hr_u32 word = spread(own[0]) | spread(own[1]) << 1;
@@ -268,6 +305,38 @@ HR_KERNEL __launch_bounds__(THREADS)
         finite |= hidden && sizeof(MELEM) > 1 && x > none;
         split(left, parts, ELEM());
         numbers[(hr_i64)tile * 64 + own] = {parts[0] | parts[1] << 16, parts[2], 0, 0};
+    }
+    any = __any_sync(0xffffffffu, any);
+    adds = __any_sync(0xffffffffu, adds);
+    hides = __any_sync(0xffffffffu, hides);
+    finite = __any_sync(0xffffffffu, finite);
+    if (threadIdx.x % 32 == 0) {
+        seen[tile] = (hr_u8)((any ? SEEN : 0) | (adds ? ADDS : 0) | (hides ? HIDES : 0) |
+                             (finite ? FINITE : 0));
+    }
+}
+
+// The same as rows of f32, one number a key, over the scale: minus infinity where it is hidden, and behind the last one.
+HR_KERNEL __launch_bounds__(THREADS)
+    attention_key_row(const MELEM *mask, float *row, hr_u8 *seen, hr_i64 tiles, hr_i64 across,
+                      hr_i64 keys, float over) {
+    const hr_u32 tile = blockIdx.x * (THREADS / 32) + threadIdx.x / 32, right = (hr_u32)across;
+    if (tile >= tiles) {
+        return; // the whole warp
+    }
+    bool any = false, adds = false, hides = false, finite = false;
+#pragma unroll
+    for (int half = 0; half < 2; half++) {
+        const hr_i32 own = threadIdx.x % 32 + half * 32, key = (hr_i32)(tile % right) * 64 + own;
+        const float none = hr_bits_float(0xff800000u),
+                    x = key < keys ? hr_load(mask[(hr_i64)(tile / right) * keys + key]) : none;
+        const bool hidden = sizeof(MELEM) == 1 ? key >= keys || x == 0.0f : x <= HIDDEN;
+        const float left = hidden ? none : sizeof(MELEM) == 1 ? 0.0f : x * over;
+        any |= !hidden;
+        hides |= hidden;
+        adds |= !hidden && left != 0.0f;
+        finite |= hidden && sizeof(MELEM) > 1 && x > none;
+        row[(hr_i64)tile * 64 + own] = left;
     }
     any = __any_sync(0xffffffffu, any);
     adds = __any_sync(0xffffffffu, adds);

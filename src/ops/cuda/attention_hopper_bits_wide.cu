@@ -1,0 +1,668 @@
+// Attention with a mask by the products of warpgroups (Hopper), for 2-byte types up to 64 deep, forward: many queries.
+//
+// A block has 256 queries, four warpgroups of 64, and a fifth whose first warp feeds them: the copy engine brings tiles of queries, keys
+// and values, by maps of where they lie, to rings in shared memory; one barrier of a tile says that it is there, another that it may be
+// written again.  A block is one of as many as there are multiprocessors, and goes over pieces of work; tiles of the next one come while
+// the last values of this one are added.  So many queries share what a block reads: with 128 of them the second cache cannot bring keys
+// and values as fast as they are used up.
+//
+// Words of attention_words.cu (NATURAL) are the mask, as in attention_hopper_bits.cu.  Numbers (ADD) come as tiles of the mask as it is, and
+// scores begin with them: products add to what is there.  SCALED: queries are multiplied by the scale, a power of two, when they come, and
+// numbers are as they are; else they are multiplied by `over`.  KEYED: one row for all queries, of f32 (attention_key_row).
+// attention_hopper.cuh, _tiles.cuh and _bits.cuh stand before it; WGS is 4, THREADS those that compute.
+#ifndef SCALED
+#define SCALED 0
+#endif
+#ifndef NUMBER_ROOMS // tiles of numbers, or rows of keys
+#define NUMBER_ROOMS 2
+#endif
+
+struct alignas(64) tile_map {
+    hr_u64 opaque[16];
+};
+
+enum {
+    Q_BYTES = OWN * 128,
+    NUMBER_PANELS = (int)sizeof(MELEM) / 2, // of 128 bytes a row
+    NUMBERS_BYTES = KEYED ? TILE * 4 : ADD ? OWN * 128 * NUMBER_PANELS : 0,
+    WARPS = THREADS / 32,
+    FEEDER_REGISTERS = 32,
+    OTHER_REGISTERS = 112 // five times 96 at the start
+};
+
+// ---- the copy engine ----
+
+HR_INLINE void load_tile(char *to, const tile_map &map, hr_u64 *bar, int c0, int c1, int c2,
+                         int c3) {
+#ifdef HRI_EMULATED
+    hr_emulated_tile(to, &map, c0, c1, c2, c3);
+#elif defined(__CUDA_ARCH_FEAT_SM90_ALL)
+    asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes "
+                 "[%0], [%1, {%3, %4, %5, %6}], [%2];" ::"r"((hr_u32)__cvta_generic_to_shared(to)),
+                 "l"(&map), "r"((hr_u32)__cvta_generic_to_shared(bar)), "r"(c0), "r"(c1), "r"(c2),
+                 "r"(c3)
+                 : "memory");
+#endif
+}
+HR_INLINE void load_row(char *to, const float *from, hr_u64 *bar) {
+#ifdef HRI_EMULATED
+    for (int i = 0; i < TILE; i++) {
+        ((float *)to)[i] = from[i];
+    }
+#elif defined(__CUDA_ARCH_FEAT_SM90_ALL)
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes "
+                 "[%0], [%1], %2, [%3];" ::"r"((hr_u32)__cvta_generic_to_shared(to)),
+                 "l"(from), "r"((hr_u32)(TILE * 4)), "r"((hr_u32)__cvta_generic_to_shared(bar))
+                 : "memory");
+#endif
+}
+// What was begun with bar_expect is there at once where it is emulated.
+HR_INLINE void loads_end(hr_u64 *bar) {
+#ifdef HRI_EMULATED
+    bar_arrive(bar);
+#endif
+}
+template <bool MORE> HR_INLINE void take_registers() {
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+    if (MORE) {
+        asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"((int)OTHER_REGISTERS));
+    } else {
+        asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"((int)FEEDER_REGISTERS));
+    }
+#endif
+}
+
+// ---- rings ----
+
+// Tiles in shared memory in turn; what was never used is free.
+template <int COUNT> struct turn {
+    int at;
+    hr_u32 phase;
+    HR_INLINE void init() {
+        at = 0;
+        phase = 0;
+    }
+    HR_INLINE void next() {
+        at = at == COUNT - 1 ? 0 : at + 1;
+        phase ^= at == 0;
+    }
+};
+
+struct room {
+    char *q, *k, *v, *numbers;
+    hr_u64 *full_q, *empty_q, *full_k, *empty_k, *full_v, *empty_v, *full_n, *empty_n, *scaled;
+    hr_u32 *orders; // of two pieces of work
+    int all;        // tiles of keys
+    HR_INLINE void init(unsigned char *shared, const shape &a) {
+        q = aligned(shared);
+        k = q + 2 * Q_BYTES;
+        v = k + RING * SIDE;
+        numbers = v + RING * SIDE;
+        full_q = (hr_u64 *)(numbers + NUMBER_ROOMS * NUMBERS_BYTES);
+        empty_q = full_q + 2;
+        full_k = empty_q + 2;
+        empty_k = full_k + RING;
+        full_v = empty_k + RING;
+        empty_v = full_v + RING;
+        full_n = empty_v + RING;
+        empty_n = full_n + NUMBER_ROOMS;
+        scaled = empty_n + NUMBER_ROOMS;
+        orders = (hr_u32 *)(scaled + WGS);
+        all = (int)((a.keys + TILE - 1) / TILE);
+    }
+    HR_INLINE hr_u32 *order(int i) const { // its number stands before it
+        return orders + i * (all + 1) + 1;
+    }
+    HR_INLINE void make_bars() const {
+        for (int i = 0; i < RING; i++) {
+            bar_init(full_k + i, 1);
+            bar_init(full_v + i, 1);
+            bar_init(empty_k + i, WARPS);
+            bar_init(empty_v + i, WARPS);
+        }
+        for (int i = 0; i < NUMBER_ROOMS; i++) {
+            bar_init(full_n + i, 1);
+            bar_init(empty_n + i, WARPS);
+        }
+        for (int i = 0; i < 2; i++) {
+            bar_init(full_q + i, 1);
+            bar_init(empty_q + i, WARPS);
+        }
+        for (int i = 0; i < WGS; i++) {
+            bar_init(scaled + i, 128);
+        }
+    }
+};
+
+// ---- pieces of work ----
+
+// Where the queries of a piece are; those that are not whole come last.
+struct piece {
+    int q0, b, h;
+    hr_i64 tile; // the first of its tiles of bits
+    int count;   // those of 16 queries
+    HR_INLINE void init(hr_u32 work, const shape &a, const bits_shape &e, hr_u32 heads_all) {
+        const hr_u32 tiles = (hr_u32)((a.queries + OWN - 1) / OWN), whole = tiles - 1;
+        const bool last = work >= heads_all * whole;
+        const hr_u32 head = last ? work - heads_all * whole : work / whole;
+        q0 = (int)((last ? whole : work % whole) * OWN);
+        b = (int)(head / (hr_u32)a.heads);
+        h = (int)(head % (hr_u32)a.heads);
+        if (ADD && e.head != 0 && e.batch == 0) { // samples that share a mask run side by side
+            const hr_u32 samples = heads_all / (hr_u32)a.heads;
+            b = (int)(head % samples);
+            h = (int)(head / samples);
+        }
+        tile = b * e.batch + h * e.head + q0 / 16 * e.rows;
+        count = (int)((a.queries - q0 + 15) / 16);
+    }
+};
+
+// Which steps have numbers to begin with.
+HR_INLINE bool begins_with(hr_u32 step) {
+    return KEYED || (ADD && step >> 16 != 0);
+}
+
+// The warp that feeds.
+HR_INLINE void feed(const room &r, const tile_map &q, const tile_map &k, const tile_map &v,
+                    const tile_map &numbers, const float *row, const hr_u8 *seen, const shape &a,
+                    const bits_shape &e, hr_u32 heads_all, hr_u32 works) {
+    const bool first = threadIdx.x % 32 == 0;
+    turn<2> mine;
+    turn<RING> at;
+    turn<NUMBER_ROOMS> n_at;
+    mine.init();
+    at.init();
+    n_at.init();
+    for (hr_u32 w = blockIdx.x; w < works; w += gridDim.x) {
+        piece p;
+        p.init(w, a, e, heads_all);
+        hr_u32 *const order = r.order(mine.at);
+        bar_wait(r.empty_q + mine.at, mine.phase ^ 1u);
+        tiles_seen(order, seen + p.tile, e.rows, r.all, p.count);
+        __syncwarp();
+        if (first) {
+            hr_u64 *const bar = r.full_q + mine.at;
+            bar_expect(bar, Q_BYTES);
+            load_tile(r.q + mine.at * Q_BYTES, q, bar, 0, p.h, p.q0, p.b);
+            loads_end(bar);
+            const int steps = (int)(order[-1] & ~SOME_ADD), head = p.h / a.group;
+            for (int j = 0; j < steps; j++) {
+                const int c0 = (int)(order[j] & 0xffffu) * TILE;
+                if (begins_with(order[j])) {
+                    hr_u64 *const full = r.full_n + n_at.at;
+                    char *const to = r.numbers + n_at.at * NUMBERS_BYTES;
+                    bar_wait(r.empty_n + n_at.at, n_at.phase ^ 1u);
+                    bar_expect(full, NUMBERS_BYTES);
+                    if (KEYED) {
+                        load_row(to, row + p.tile * TILE + c0, full);
+                    }
+                    for (int i = 0; i < NUMBER_PANELS && ADD; i++) {
+                        load_tile(to + i * (OWN * 128), numbers, full, c0 + i * (TILE / 2), p.q0,
+                                  e.mask_head ? p.h : 0, e.mask_batch ? p.b : 0);
+                    }
+                    loads_end(full);
+                    n_at.next();
+                }
+                bar_wait(r.empty_k + at.at, at.phase ^ 1u);
+                bar_expect(r.full_k + at.at, SIDE);
+                load_tile(r.k + at.at * SIDE, k, r.full_k + at.at, 0, head, c0, p.b);
+                loads_end(r.full_k + at.at);
+                bar_wait(r.empty_v + at.at, at.phase ^ 1u);
+                bar_expect(r.full_v + at.at, SIDE);
+                load_tile(r.v + at.at * SIDE, v, r.full_v + at.at, 0, head, c0, p.b);
+                loads_end(r.full_v + at.at);
+                at.next();
+            }
+        }
+        __syncwarp();
+        mine.next();
+    }
+}
+
+// ---- a warpgroup ----
+
+// Numbers as scores lie, for scores to begin with.
+HR_INLINE void begin_with(float (&s)[8][4], const char *tile, float over, hr_u16) {
+#pragma unroll
+    for (int n = 0; n < 8; n += 2) {
+        float x[2][4];
+        take<false>(x, tile, n, MELEM());
+#pragma unroll
+        for (int i = 0; i < 8; i++) {
+            s[n + i / 4][i % 4] = SCALED ? x[i / 4][i % 4] : x[i / 4][i % 4] * over;
+        }
+    }
+}
+HR_INLINE void begin_with(float (&s)[8][4], const char *tile, float over, float) {
+    const int lane = threadIdx.x & 31, row = threadIdx.x / 32 * 16 + lane / 4;
+#pragma unroll
+    for (int n = 0; n < 8; n++) {
+        const char *at = tile + n / 4 * (OWN * 128) + spot(row, n % 4 * 2 + lane % 4 / 2) + lane % 2 * 8;
+        const float2 x = *(const float2 *)at, y = *(const float2 *)(at + 8 * 128);
+        s[n][0] = SCALED ? x.x : x.x * over;
+        s[n][1] = SCALED ? x.y : x.y * over;
+        s[n][2] = SCALED ? y.x : y.x * over;
+        s[n][3] = SCALED ? y.y : y.y * over;
+    }
+}
+HR_INLINE hr_u16 kind_of(hr_bf16) {
+    return 0;
+}
+HR_INLINE hr_u16 kind_of(hr_f16) {
+    return 0;
+}
+HR_INLINE float kind_of(float) {
+    return 0.0f;
+}
+HR_INLINE void begin_with_row(float (&s)[8][4], const char *row) {
+#pragma unroll
+    for (int n = 0; n < 8; n++) {
+        const float2 x = *(const float2 *)(row + (n * 8 + threadIdx.x % 4 * 2) * 4);
+        s[n][0] = s[n][2] = x.x;
+        s[n][1] = s[n][3] = x.y;
+    }
+}
+// Rows of probabilities added up, by products of a warp with ones.
+HR_INLINE void add_up(float (&sums)[4], const hr_u32 (&p)[4][4]) {
+#ifdef HRI_EMULATED
+    add_ones(sums, p, nullptr);
+#else
+#define BY_ONES(T)                                                                                 \
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32." T "." T                                  \
+                 ".f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%8}, {%0,%1,%2,%3};"                      \
+                 : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])                      \
+                 : "r"(p[t][0]), "r"(p[t][1]), "r"(p[t][2]), "r"(p[t][3]), "r"(ONE_ONE))
+#pragma unroll
+    for (int t = 0; t < 4; t++) {
+        if (is_bf16(ELEM())) {
+            BY_ONES("bf16");
+        } else {
+            BY_ONES("f16");
+        }
+    }
+#endif
+}
+// The queries of this warpgroup, times the scale.
+HR_INLINE void scale_queries(char *q, float by, hr_u64 *bar, hr_u32 phase) {
+    uint4 *const own = (uint4 *)(q + threadIdx.x / 128 * (64 * 128)) + threadIdx.x % 128 * 4;
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        uint4 x = own[i];
+        hr_u32 *const pairs = (hr_u32 *)&x;
+#pragma unroll
+        for (int k = 0; k < 4; k++) {
+            pairs[k] = hr_two(low_of(pairs[k], ELEM()) * by, high_of(pairs[k], ELEM()) * by, ELEM());
+        }
+        own[i] = x;
+    }
+    shown();
+    bar_arrive(bar);
+    bar_wait(bar, phase);
+}
+
+struct computing {
+    const room &r;
+    const shape &a;
+    const bits_shape &e;
+    const hr_u32 *bits;
+    float scale, unit; // scores are in units of 1 / unit
+    turn<2> mine;
+    turn<RING> k_at, v_at;
+    turn<NUMBER_ROOMS> n_at;
+    hr_u32 scaled; // phase
+    piece p;
+    hr_u32 first_tile;
+    int lane, own;
+
+    float s[8][4], out[PANELS][8][4], sums[4];
+    hr_u32 probs[4][4], word;
+    running run;
+
+    HR_INLINE computing(const room &room_, const shape &a_, const bits_shape &e_,
+                        const hr_u32 *bits_)
+        : r(room_), a(a_), e(e_), bits(bits_) {
+        unit = SCALED ? 1.0f : a.scale;
+        scale = unit * HR_LOG2E;
+        mine.init();
+        k_at.init();
+        v_at.init();
+        n_at.init();
+        scaled = 0;
+        lane = threadIdx.x & 31;
+        own = threadIdx.x / 32;
+    }
+    HR_INLINE const hr_u32 *order() const {
+        return r.order(mine.at);
+    }
+    HR_INLINE int steps() const {
+        return (int)(order()[-1] & ~SOME_ADD);
+    }
+    HR_INLINE void pin_all() {
+        pin(out);
+        pinned_sums(sums);
+    }
+    HR_INLINE void clear_all() {
+        clear(out);
+        sums[0] = sums[1] = sums[2] = sums[3] = 0.0f;
+    }
+    HR_INLINE void word_of(int j) {
+        word = KEYED ? ~0u : bits[(hr_i64)(first_tile + (order()[j] & 0xffffu)) * 32 + lane];
+    }
+    // Queries are there.
+    HR_INLINE void enter() {
+        bar_wait(r.full_q + mine.at, mine.phase);
+        if (SCALED) {
+            scale_queries(r.q + mine.at * Q_BYTES, a.scale, r.scaled + threadIdx.x / 128, scaled);
+            scaled ^= 1u;
+        }
+        first_tile = (hr_u32)(p.tile + (own < p.count ? own : p.count - 1) * e.rows);
+    }
+    // Products of step j are under way.
+    HR_INLINE void begin(int j) {
+        const bool add = begins_with(order()[j]);
+        if (add) {
+            const char *const numbers = r.numbers + n_at.at * NUMBERS_BYTES;
+            bar_wait(r.full_n + n_at.at, n_at.phase);
+            if (KEYED) {
+                begin_with_row(s, numbers);
+            } else {
+                begin_with(s, numbers, e.over, kind_of(MELEM()));
+            }
+            pinned(s);
+        }
+        bar_wait(r.full_k + k_at.at, k_at.phase);
+        products_begin();
+        const char *const q = r.q + mine.at * Q_BYTES + threadIdx.x / 128 * (64 * 128);
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            product(s, q, i * 32, r.k + k_at.at * SIDE, i * 32, i > 0 || add);
+        }
+        products_end();
+        if (add) { // here, where products have the numbers: an arrival does not wait for what is still being loaded
+            __syncwarp();
+            if (lane == 0) {
+                bar_arrive(r.empty_n + n_at.at);
+            }
+            n_at.next();
+        }
+    }
+    HR_INLINE void add_values() {
+        bar_wait(r.full_v + v_at.at, v_at.phase);
+        products_begin();
+        add_rows(out, probs, r.v + v_at.at * SIDE);
+        products_end();
+    }
+    HR_INLINE void keys_done() {
+        if (lane == 0) {
+            bar_arrive(r.empty_k + k_at.at);
+        }
+        k_at.next();
+    }
+    HR_INLINE void values_done() {
+        if (lane == 0) {
+            bar_arrive(r.empty_v + v_at.at);
+        }
+        v_at.next();
+    }
+    // Sums of a step are kept, or made of its probabilities.
+    HR_INLINE void count(const float (&part)[2]) {
+        if (ONES) {
+            add_up(sums, probs);
+        } else {
+            run.sum[0] += part[0];
+            run.sum[1] += part[1];
+        }
+    }
+    HR_INLINE void probabilities() {
+        float part[2];
+        const bool hides = !KEYED && __any_sync(0xffffffffu, word != ~0u);
+        if (hides && !ONES) {
+            hide(s, word);
+        }
+        soften<false, ONES>(s, probs, part, scale, run.most[0], run.most[1]);
+        bool larger = !(part[0] < LIMIT) || !(part[1] < LIMIT);
+        if (ONES) {
+            if (hides) {
+                hide_pairs(probs, word);
+            }
+            hr_u32 all_bits = 0;
+#pragma unroll
+            for (int i = 0; i < 16; i++) {
+                all_bits |= probs[i / 4][i % 4];
+            }
+            larger = (all_bits & 0x40004000u) != 0; // one is 2 or more, or not a number
+        }
+        if (__any_sync(0xffffffffu, larger || ((ADD || KEYED) && is_far(run, scale)))) {
+            if (hides && ONES) {
+                hide(s, word);
+            }
+            rise<ADD || KEYED, ONES>(run, s, probs, part, sums, out, scale);
+        }
+        count(part);
+    }
+    // The same of a first step, where there is nothing to multiply.
+    HR_INLINE void first_probabilities() {
+        float part[2], use[2];
+        if (!KEYED && __any_sync(0xffffffffu, word != ~0u)) {
+            hide(s, word);
+        }
+#pragma unroll
+        for (int half = 0; half < 2; half++) {
+            float m = fmaxf(s[0][2 * half], s[0][2 * half + 1]);
+#pragma unroll
+            for (int n = 1; n < 8; n++) {
+                m = fmaxf(m, fmaxf(s[n][2 * half], s[n][2 * half + 1]));
+            }
+            m = fmaxf(m, __shfl_xor_sync(0xffffffffu, m, 1));
+            m = fmaxf(m, __shfl_xor_sync(0xffffffffu, m, 2));
+            run.most[half] = ONES ? m + MARGIN / scale : m;
+            use[half] = m == none() ? 0.0f : run.most[half];
+            run.sum[half] = 0.0f;
+        }
+        soften<ADD || KEYED, ONES>(s, probs, part, scale, use[0], use[1]);
+        count(part);
+    }
+    HR_INLINE void step(int j) {
+        begin(j);
+        add_values();
+        word_of(j);
+        products_wait<0>();
+        pinned(s);
+        pin_all();
+        keys_done();
+        values_done();
+        probabilities();
+    }
+    // Results of a piece, by way of the place of its queries; which of this thread's two queries see nothing.
+    HR_INLINE hr_u32 put(const piece &of, int at, ELEM *o, float *lse) {
+        float by[2];
+        hr_u32 blind = 0;
+#pragma unroll
+        for (int half = 0; half < 2; half++) {
+            float l = ONES ? sums[2 * half] : run.sum[half];
+            if (!ONES) {
+                l += __shfl_xor_sync(0xffffffffu, l, 1);
+                l += __shfl_xor_sync(0xffffffffu, l, 2);
+            }
+            const int row = of.q0 + own * 16 + lane / 4 + half * 8;
+            blind |= l == 0.0f ? 1u << half : 0u;
+            by[half] = l == 0.0f ? 0.0f : 1.0f / l;
+            if (lane % 4 == 0 && row < a.queries) {
+                lse[((hr_i64)of.b * a.heads + of.h) * a.queries + row] =
+                    l == 0.0f ? -none() : run.most[half] * unit + logf(l);
+            }
+        }
+        put_rows(o + of.b * a.o_batch + of.h * a.depth, a.o_row, of.q0, a.queries, a.depth,
+                 r.q + at * Q_BYTES, out, by[0], by[1]);
+        return blind;
+    }
+    HR_INLINE void queries_done(int at) {
+        shown();
+        __syncwarp();
+        if (lane == 0) {
+            bar_arrive(r.empty_q + at);
+        }
+    }
+    // Nothing of this piece is this warpgroup's.
+    HR_INLINE void pass() {
+        bar_wait(r.full_q + mine.at, mine.phase);
+        const hr_u32 *const seen = order();
+        const int count = steps();
+        for (int j = 0; j < count; j++) {
+            if (begins_with(seen[j])) {
+                bar_wait(r.full_n + n_at.at, n_at.phase);
+                if (lane == 0) {
+                    bar_arrive(r.empty_n + n_at.at);
+                }
+                n_at.next();
+            }
+            bar_wait(r.full_k + k_at.at, k_at.phase);
+            keys_done();
+            bar_wait(r.full_v + v_at.at, v_at.phase);
+            values_done();
+        }
+        queries_done(mine.at);
+        mine.next();
+    }
+    // Whether this warpgroup has queries of a piece; it passes the others.
+    HR_INLINE bool seek(hr_u32 work, int group, hr_u32 heads_all) {
+        p.init(work, a, e, heads_all);
+        if (!has_queries(group)) {
+            pass();
+            return false;
+        }
+        return true;
+    }
+    HR_INLINE void start() {
+        enter();
+        word_of(0);
+        begin(0);
+        products_wait<0>();
+        pinned(s);
+        keys_done();
+        clear_all();
+        first_probabilities();
+    }
+    HR_INLINE bool has_queries(int group) const {
+        return p.q0 + group * 64 < a.queries;
+    }
+};
+
+// Queries that see nothing, but are hidden from by finite numbers.
+HR_INLINE void weigh_unseen(hr_u32 blind, const piece &p, ELEM *o, float *lse, const MELEM *mask,
+                            const ELEM *v, const shape &a, const hr_u8 *seen, const bits_shape &e) {
+    const int all = (int)((a.keys + TILE - 1) / TILE), lane = threadIdx.x & 31;
+    const int own = threadIdx.x / 32;
+    hr_u32 finite = 0;
+    if (!__any_sync(0xffffffffu, blind != 0)) {
+        return;
+    }
+    for (int n = lane; n < all && own < p.count; n += 32) {
+        finite |= seen[p.tile + own * e.rows + n] & FINITE;
+    }
+    if (!__any_sync(0xffffffffu, finite != 0)) {
+        return;
+    }
+#pragma unroll 1
+    for (int half = 0; half < 2; half++) {
+        for (hr_u32 left = __ballot_sync(0xffffffffu, blind >> half & 1u) & 0x11111111u; left;
+             left &= left - 1) {
+            const hr_i64 i = p.q0 + own * 16 + half * 8 + (__ffs((int)left) - 1) / 4;
+            if (i < a.queries) {
+                weigh_hidden(o + p.b * a.o_batch + p.h * a.depth + i * a.o_row,
+                             lse + ((hr_i64)p.b * a.heads + p.h) * a.queries + i,
+                             mask + p.b * e.mask_batch + p.h * e.mask_head + i * e.mask_row,
+                             v + p.b * a.v_batch + p.h / a.group * a.depth, a, e, nullptr,
+                             (hr_u32)p.b, p.h * a.queries + i,
+                             CAUSAL && i + 1 < a.keys ? i + 1 : a.keys);
+            }
+        }
+    }
+}
+
+HR_KERNEL __launch_bounds__(THREADS + 128, 1)
+    attention_forward_wide(HR_TABLE tile_map q_map, HR_TABLE tile_map k_map,
+                           HR_TABLE tile_map v_map, HR_TABLE tile_map numbers_map, const ELEM *v,
+                           ELEM *o, float *lse, shape a, const hr_u32 *bits, const hr_u8 *seen,
+                           bits_shape e, const MELEM *mask, hr_u32 heads_all, hr_u32 works) {
+#ifdef HRI_EMULATED
+    HR_SHARED(shared);
+    const int group = threadIdx.x / 128;
+#else
+    extern __shared__ __align__(1024) unsigned char shared[];
+    const int group = __shfl_sync(0xffffffffu, threadIdx.x / 128, 0); // the same for the compiler, too
+#endif
+    room r;
+    r.init(shared, a);
+    if (threadIdx.x == 0) {
+        r.make_bars();
+        bars_shown();
+    }
+    __syncthreads();
+    if (group == WGS) {
+        take_registers<false>();
+        if (threadIdx.x < THREADS + 32) {
+            feed(r, q_map, k_map, v_map, numbers_map, (const float *)bits, seen, a, e, heads_all,
+                 works);
+        }
+        return;
+    }
+    take_registers<true>();
+    computing c(r, a, e, bits);
+    hr_u32 w = blockIdx.x;
+    while (w < works && !c.seek(w, group, heads_all)) {
+        w += gridDim.x;
+    }
+    if (w >= works) {
+        return;
+    }
+    c.start();
+    for (;;) {
+        const int steps = c.steps();
+        for (int j = 1; j < steps; j++) {
+            c.step(j);
+        }
+        const piece now = c.p;
+        const int at = c.mine.at;
+        bool more = false;
+        c.mine.next();
+        w += gridDim.x;
+        if (w < works) {
+            c.p.init(w, a, e, heads_all);
+            more = c.has_queries(group);
+        }
+        if (more) { // scores of the next while the last values are added
+            c.enter();
+            c.word_of(0);
+            c.begin(0);
+            c.add_values();
+            products_wait<0>();
+            pinned(c.s);
+            c.pin_all();
+            c.keys_done();
+        } else {
+            c.add_values();
+            products_wait<0>();
+            c.pin_all();
+        }
+        c.values_done();
+        const hr_u32 blind = c.put(now, at, o, lse);
+        c.queries_done(at);
+        if (NUMBERS) {
+            weigh_unseen(blind, now, o, lse, mask, v, a, seen, e);
+        }
+        if (!more) {
+            while (w < works && !c.seek(w, group, heads_all)) {
+                w += gridDim.x;
+            }
+            if (w >= works) {
+                return;
+            }
+            c.start();
+        } else {
+            c.clear_all();
+            c.first_probabilities();
+        }
+    }
+}
