@@ -21,7 +21,7 @@ const hri_field hri_attention_packed_fields[] = {
      HRI_FIELD_DOUBLE, "0"},
     {"causal", "a place sees itself and what comes before",
      offsetof(hri_attention_packed_attr, causal), HRI_FIELD_BOOL, NULL},
-    {"queries", "output of the first so many places alone; 0: of all",
+    {"queries", "output of the first N places alone; 0: of all",
      offsetof(hri_attention_packed_attr, queries), HRI_FIELD_INT, "0", .min = 0, .max = 1e15},
     {0},
 };
@@ -87,7 +87,8 @@ void hri_attention_call(hri_attention *a, const hri_attention_masked_attr *p, co
     a->extra.first_sample = c->first_sample;
 }
 
-void hri_attention_packed(hri_attention *a, const hri_attention_packed_attr *p, const hr_meta *qkv) {
+void hri_attention_packed(hri_attention *a, const hri_attention_packed_attr *p,
+                          const hr_meta *qkv) {
     const int64_t *dim = qkv->shape.dim;
     const hri_attention_attr plain = {p->scale, p->causal};
     *a = (hri_attention){.batch = dim[0], .heads = dim[3], .keys = dim[1], .depth = dim[4]};
