@@ -242,9 +242,9 @@ hr_status hri_gpu_map_make(hri_gpu *gpu, hri_gpu_map *out, hr_type type, hr_addr
                                    : type == HR_TYPE_F16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
                                                          : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
     int pushed;
-    const hr_status status = hri_cuda_enter(gpu->dev, &pushed); /* the driver asks for a context */
+    hr_status status = hri_cuda_enter(gpu->dev, &pushed);
     if (status != HR_OK) {
-        return status;
+        return hri_gpu_fail(gpu, status, "no context for a map of a tensor");
     }
     const CUresult result =
         HRI_FAULT(LAUNCH)
@@ -253,8 +253,9 @@ hr_status hri_gpu_map_make(hri_gpu *gpu, hri_gpu_map *out, hr_type type, hr_addr
                   map, of, 4, (void *)(uintptr_t)at, sizes, strides, box, steps,
                   CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
                   CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+    status = hri_gpu_check(gpu, "cuTensorMapEncodeTiled", result);
     hri_cuda_leave(gpu->dev, pushed);
-    return hri_gpu_check(gpu, "cuTensorMapEncodeTiled", result);
+    return status;
 }
 
 hr_status hri_gpu_fill(hri_gpu *gpu, hr_addr to, uint8_t value, uint64_t bytes) {
