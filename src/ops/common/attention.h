@@ -102,7 +102,7 @@ typedef struct hri_attention_words {
 } hri_attention_words;
 enum { HRI_ATTENTION_NATURAL = 2 };
 uint64_t hri_attention_words_bytes(const hri_attention *a, int causal, int turned);
-/* `turned` may be HRI_ATTENTION_NATURAL too: not turned, bits as keys lie (attention_hopper_bits_wide.cu).  Written at `at`; causal hides later keys too, which is not to be had with TURNED.  copy 0: none, else the mask is written there with rows of
+/* `turned` may be HRI_ATTENTION_NATURAL too: not turned, bits as keys lie (attention_hopper_bits_wide.cu and _pairs.cu).  Written at `at`; causal hides later keys too, which is not to be had with TURNED.  copy 0: none, else the mask is written there with rows of
  * `pitch` elements, a multiple of 64; pitch 0: as tiles of numbers. */
 hr_status hri_attention_words_make(const hri_attention *a, const hri_gpu_call *c, hr_addr mask,
                                    hr_addr at, int causal, int turned, hr_addr copy, int64_t pitch,
