@@ -511,6 +511,7 @@ HR_INLINE void attend_all(const memory &m, ELEM *o, float *lse, const ELEM *v, c
         // The numbers of step j to come, where this warp has any: of both tiles, or of one at a time.
         hr_u32 numbers[ADD ? EARLY_TILES : 1][MASK_WORDS];
         bool added[2] = {false, false};
+        int held[2] = {-1, -1}; // their places, until they were read: an arrival does not wait for loads
         const auto take = [&](int j, int half) {
             const hr_u32 tile = tile_of(order, count, 2 * j + half);
             added[half] = tile >> (16 + own) & 1u;
@@ -520,12 +521,15 @@ HR_INLINE void attend_all(const memory &m, ELEM *o, float *lse, const ELEM *v, c
                     take_numbers(numbers[half % EARLY_TILES],
                                  m.numbers + number.slot * HALF_NUMBERS);
                 }
-                __syncwarp();
-                if (lane == 0) {
-                    bar_arrive(m.n_empty + number.slot);
-                }
+                held[half] = number.slot;
                 number.next();
             }
+        };
+        const auto give_back = [&](int half) {
+            if (lane == 0 && held[half] >= 0) {
+                bar_arrive(m.n_empty + held[half]);
+            }
+            held[half] = -1;
         };
         const auto take_early = [&](int j) {
 #pragma unroll
@@ -556,6 +560,10 @@ HR_INLINE void attend_all(const memory &m, ELEM *o, float *lse, const ELEM *v, c
             if (rises) {
                 rise_wide(r, most, keep, scale);
                 far = NUMBERED && __any_sync(0xffffffffu, is_far(r, scale));
+            }
+            if (ADDING) { // all lanes have read their numbers: their scores were looked at
+                give_back(0);
+                give_back(1);
             }
             const float use[2] = {r.most[0] == none() ? 0.0f : r.most[0],
                                   r.most[1] == none() ? 0.0f : r.most[1]};
