@@ -5,6 +5,8 @@
  *   bench/gpu --list                   says what would run
  *   bench/gpu [--profile] --floors     operations and bytes of a step of each, counted from the graph: needs no GPU
  *   bench/gpu --one MODEL BATCH BUDGET OPTIONS     one configuration: "resnet50 256 8GiB precision=bf16"
+ *   bench/gpu --one MODEL BATCH - OPTIONS          budgets from the input, a line each, one after another: what is said of each ends with
+ *                                                  a line "--".  The peak is that from the moment the arena is taken on
  *
  *   --device cuda:0   --steps 20   --warm 5   --effort 8000 (thousands)   --exact (no tf32)   --no-offload
  *   --fastest         algorithms by time alone: what the rule of src/device/cuda/gpu_tune.h costs
@@ -162,9 +164,10 @@ static void *sample(void *user) {
 /* ---- inputs: one batch, made once ---- */
 
 typedef struct batch {
-    hri_exec *exec;
+    hri_exec *exec; /* that has it; NULL: of a budget before */
     hr_value value;
-    uint32_t first;
+    uint32_t first, number;
+    uint64_t bytes;
     void *data;
 } batch;
 
@@ -177,21 +180,39 @@ typedef struct feeder {
 
 static void *find_batch(feeder *f, const hri_planned_run *run, hr_value v, uint32_t k, int *known) {
     const hr_meta *meta = &run->g->values[v].meta;
+    const batch this = {run->exec, v, run->first_sample, k, hr_meta_bytes(meta), NULL};
     for (uint32_t i = 0; i < f->count; i++) {
-        const batch *b = &f->batches[i];
-        if (b->exec == run->exec && b->value == v && b->first == run->first_sample) {
-            *known = 1;
+        batch *b = &f->batches[i];
+        const int here = b->exec == run->exec && b->value == v && b->first == run->first_sample;
+        if (here ||
+            (!b->exec && b->first == this.first && b->number == k && b->bytes == this.bytes)) {
+            b->exec = run->exec;
+            b->value = v;
+            *known = here;
             return b->data;
         }
     }
-    void *data = malloc(hr_meta_bytes(meta));
+    void *data = malloc(this.bytes);
     if (!data || f->count == sizeof f->batches / sizeof f->batches[0]) {
         stop("inputs", HR_E_NOMEM_HOST, NULL);
     }
     hri_synthetic_fill(meta, 1, 0, k, run->first_sample, f->limit, data);
-    f->batches[f->count++] = (batch){run->exec, v, run->first_sample, data};
+    f->batches[f->count] = this;
+    f->batches[f->count++].data = data;
     *known = 0;
     return data;
+}
+
+/* For the next budget: what was made serves again where the batch is cut alike. */
+static void feed_anew(feeder *f) {
+    const int many = f->count > sizeof f->batches / sizeof f->batches[0] / 2;
+    for (uint32_t i = 0; i < f->count; i++) {
+        f->batches[i].exec = NULL;
+        if (many) {
+            free(f->batches[i].data);
+        }
+    }
+    f->count = many ? 0 : f->count;
 }
 
 static hr_status feed(void *user, const hri_planned_run *run, hri_prose *why) {
@@ -442,35 +463,31 @@ typedef struct rig {
     hri_fit_job job;
     hri_fit fit;
     hri_fit_plans plans;
-    uint64_t budget;
+    uint64_t budget, total_bytes;
+    int many; /* budgets come one after another */
     sampler sampler;
     turn turn;
     double plan_seconds;
 } rig;
 
-/* Times are measured in this process's turn, which lasts until the search begins. */
-static double time_op(void *user, const hri_sig *sig, uint32_t variant) {
+/* Kernels are tried in this process's turn, which lasts until the search begins. */
+static void trial_begins(void *user) {
     rig *r = user;
     turn_take(&r->turn);
-    return hri_timing_time(r->timing, sig, variant);
-}
-
-static double time_together(void *user, const hri_trial_op *ops, uint32_t count) {
-    rig *r = user;
-    turn_take(&r->turn);
-    return hri_timing_together(r->timing, ops, count);
-}
-
-static double time_crowd(void *user, const hri_trial_op *ops, uint32_t count, uint32_t *used) {
-    rig *r = user;
-    turn_take(&r->turn);
-    return hri_timing_many(r->timing, ops, count, used);
 }
 
 static hr_status search_begins(void *user) {
     rig *r = user;
     turn_give(&r->turn);
     return HR_OK;
+}
+
+static uint64_t budget_of(const rig *r, const char *text) {
+    uint64_t bytes = 0;
+    if (hr_bytes_parse(text, r->total_bytes, &bytes) != HR_OK) {
+        stop(text, HR_E_INVALID, "no size");
+    }
+    return bytes;
 }
 
 static void open_device(rig *r) {
@@ -498,9 +515,8 @@ static void open_device(rig *r) {
     r->job.engine = r->engine;
     r->job.reserve_bytes = r->f->reserve << 20;
     r->job.page_bytes = info.page_bytes;
-    if (hr_bytes_parse(r->c->budget, info.total_bytes, &r->budget) != HR_OK) {
-        stop(r->c->budget, HR_E_INVALID, "no size");
-    }
+    r->total_bytes = info.total_bytes;
+    r->budget = r->many ? 0 : budget_of(r, r->c->budget);
     char *folder = NULL;
     const uint64_t taken = hri_engine_runtime(r->engine) + (UINT64_C(256) << 20);
     const uint64_t most = r->budget ? r->budget : info.free_bytes / 2;
@@ -513,7 +529,9 @@ static void open_device(rig *r) {
                                   .device = r->f->exact ? "exact" : info.description,
                                   .flops_per_ns = speed.flops_per_ns,
                                   .bytes_per_ns = speed.bytes_per_ns,
-                                  .most_bytes = most > taken ? most - taken : 64 << 20};
+                                  .most_bytes = most > taken ? most - taken : 64 << 20,
+                                  .before = trial_begins,
+                                  .before_user = r};
     need("timings", hri_timing_open(&t, &r->timing), NULL);
     free(folder);
     hri_timing_measure_graphs(r->timing);
@@ -529,10 +547,9 @@ static void open_device(rig *r) {
         (double)hri_engine_graph_reserve(r->engine, 1, 1000) / MIB);
 }
 
-static void plan(rig *r) {
+static void open_fit(rig *r) {
     hr_error error = {0};
     hri_prose why = {0};
-    const uint64_t begin = hri_clock_ns();
     need(r->c->model, hr_model_open(r->c->model, &r->model, &error), error.message);
     r->job.options.size = sizeof r->job.options;
     need(r->c->options, hr_train_options_parse(r->c->options, &r->job.options, &error),
@@ -542,14 +559,20 @@ static void plan(rig *r) {
     r->job.batch = atoll(r->c->batch);
     r->job.no_offload = (uint8_t)r->f->no_offload;
     r->job.effort = r->f->effort * 1000;
-    r->job.time_ns = time_op;
-    r->job.together_ns = time_together;
-    r->job.many_ns = time_crowd;
-    r->job.time_user = r;
+    r->job.time_ns = hri_timing_time;
+    r->job.together_ns = hri_timing_together;
+    r->job.many_ns = hri_timing_many;
+    r->job.time_user = r->timing;
     r->job.tick = search_begins;
     r->job.tick_user = r;
     need("planning", hri_fit_open(&r->job, &r->fit, &why), why.text);
-    need("planning", hri_fit_search(&r->fit, r->budget, 1, &r->plans, &why), why.text);
+}
+
+static hr_status plan(rig *r, uint64_t begin, hri_prose *why) {
+    const hr_status status = hri_fit_search(&r->fit, r->budget, 1, &r->plans, why);
+    if (status != HR_OK) {
+        return status;
+    }
     uint64_t known, measured;
     hri_timing_counts(r->timing, &known, &measured);
     r->plan_seconds = (double)(hri_clock_ns() - begin) / 1e9;
@@ -563,12 +586,12 @@ static void plan(rig *r) {
            (unsigned long long)known, (unsigned long long)measured,
            (double)hri_timing_trial_ns(r->timing) / 1e9);
     fflush(stdout);
+    return HR_OK;
 }
 
-static void finish(rig *r, hri_planned *p) {
+static void finish(rig *r) {
     atomic_store(&r->sampler.over, 1);
     pthread_join(r->sampler.thread, NULL);
-    hri_planned_close(p);
     hri_fit_close(&r->fit);
     hri_timing_close(r->timing);
     hri_engine_close(r->engine);
@@ -591,97 +614,181 @@ static double things(const hr_graph *g, int64_t samples) {
     return (double)samples;
 }
 
-static void run_one(const flags *f, const configuration *c, int row_fd) {
-    rig r = {.f = f, .c = c};
-    feeder feeds = {.again = f->feed};
-    hri_prose why = {0};
-    hri_planned *p;
-    hri_numbers last = {0};
-    hri_measured m;
-    char row[ROW];
-    turn_open(&r.turn, f->lock);
-    turn_take(&r.turn);
-    open_device(&r);
-    plan(&r);
-    turn_take(&r.turn);
-    feeds.limit = (uint32_t)hr_model_classes(r.model);
-    feeds.parted = r.plans.c->parts > 1;
-    const hri_planned_options o = {.device = r.device,
-                                   .plans = &r.plans,
-                                   .job = &r.job,
-                                   .seed = 1,
-                                   .cycle = 1,
-                                   .limit = feeds.limit,
-                                   .feed = feed,
-                                   .feed_user = &feeds};
-    need("binding", hri_planned_open(&o, &p, &why), why.text);
-    const hri_fit_plans planned = r.plans;
-    const uint32_t parts = planned.c->parts;
-    said times;
-    ask_plan(&planned, hri_planned_graph(p), &times);
-    const uint64_t planned_runtime = planned.peak_bytes - planned.arena_bytes;
-    hri_fit_drop_others(&r.fit, planned.c);
-    hri_fit_plans_deinit(&r.plans);
-    hri_fit_release(&r.fit);
-    const hr_status taken = hri_planned_take(p, &why);
-    if (taken == HR_E_LIMIT) {
-        fprintf(stderr, "gpu: %s\n", why.text);
-        exit(OUTGROWN);
+/* Says so; where budgets come one after another, the next one follows. */
+static int give_up(rig *r, const char *what, hr_status status, const char *why) {
+    turn_give(&r->turn);
+    if (!r->many) {
+        stop(what, status, why);
     }
-    need("set-up", taken, why.text);
-    const uint64_t most_before = atomic_exchange(&r.sampler.most, 0); /* timings take memory, too */
-    uint64_t digest = 0;
+    printf("gpu: %s: %s\n", what, why && *why ? why : hr_status_text(status));
+    return 1;
+}
+
+static void print_row(const rig *r, const hri_fit_plans *planned, uint32_t parts, double peak,
+                      double count, double ms, float loss, uint64_t digest, int row_fd) {
+    char row[ROW];
+    snprintf(row, sizeof row,
+             "%-10s %-5s %5s %8s %5u %9.1f %9.1f %4s %10.0f %9.3f %9.3f %6llu %9.1f %a %016llx\n",
+             r->c->model,
+             r->job.options.precision == HR_PRECISION_BF16  ? "bf16"
+             : r->job.options.precision == HR_PRECISION_F16 ? "f16"
+             : r->f->exact                                  ? "f32"
+                                                            : "tf32",
+             r->c->batch, r->budget ? r->c->budget : "none", parts,
+             (double)planned->peak_bytes / MIB, peak / MIB,
+             r->budget && peak > (double)r->budget ? "OVER" : "ok", count / ms * 1e3, ms,
+             planned->time_ns / 1e6, (unsigned long long)planned->again_count,
+             (double)planned->copied_bytes / MIB, (double)loss, (unsigned long long)digest);
+    printf("%s", row);
+    fflush(stdout);
+    if (row_fd >= 0 && write(row_fd, row, strlen(row)) < 0) {
+        fprintf(stderr, "gpu: %s\n", strerror(errno));
+    }
+}
+
+/* The steps; what they take on average, and the median. */
+static double run_steps(const flags *f, hri_planned *p, hri_numbers *last, uint64_t *digest,
+                        double *median) {
+    hri_prose why = {0};
     uint64_t begin = hri_clock_ns();
     double *each_ms = must(calloc((size_t)f->steps, sizeof *each_ms));
     for (int s = 0; s < f->warm + f->steps; s++) {
         const uint64_t start = hri_clock_ns();
         begin = s == f->warm ? start : begin;
-        need("a step", hri_planned_step(p, &last, &why), why.text);
-        digest = hri_hash_u64(digest ^ hri_hash_bytes(&last.loss, sizeof last.loss, 0));
+        need("a step", hri_planned_step(p, last, &why), why.text);
+        *digest = hri_hash_u64(*digest ^ hri_hash_bytes(&last->loss, sizeof last->loss, 0));
         if (s >= f->warm) {
             each_ms[s - f->warm] = (double)(hri_clock_ns() - start) / 1e6;
         }
     }
     const double ms = (double)(hri_clock_ns() - begin) / 1e6 / f->steps;
     qsort(each_ms, (size_t)f->steps, sizeof *each_ms, by_number);
-    const double count = things(hri_planned_graph(p), r.job.batch);
-    hri_planned_measure(p, &m);
-    look(&r.sampler);
-    const uint64_t most = atomic_load(&r.sampler.most);
-    const double peak = (double)(most > most_before ? most : most_before);
-    if (f->profile) {
-        show_profile(p, &times, ms);
-    }
-    turn_give(&r.turn);
-    if (f->lock) {
-        printf("waited %.1f s for the GPU, held it %.1f s\n", (double)r.turn.waited_ns / 1e9,
-               (double)r.turn.held_ns / 1e9);
-    }
-    printf("runtime planned %.1f MiB, measured %.1f MiB; %llu looks; median step %.3f ms, NVML "
-           "meanwhile %.1f MiB\n",
-           (double)planned_runtime / MIB, (double)m.runtime_bytes / MIB,
-           (unsigned long long)atomic_load(&r.sampler.looks), each_ms[f->steps / 2],
-           (double)most / MIB);
+    *median = each_ms[f->steps / 2];
     free(each_ms);
-    snprintf(row, sizeof row,
-             "%-10s %-5s %5s %8s %5u %9.1f %9.1f %4s %10.0f %9.3f %9.3f %6llu %9.1f %a %016llx\n",
-             c->model,
-             r.job.options.precision == HR_PRECISION_BF16  ? "bf16"
-             : r.job.options.precision == HR_PRECISION_F16 ? "f16"
-             : f->exact                                    ? "f32"
-                                                           : "tf32",
-             c->batch, r.budget ? c->budget : "none", parts, (double)planned.peak_bytes / MIB,
-             peak / MIB, r.budget && peak > (double)r.budget ? "OVER" : "ok", count / ms * 1e3, ms,
-             planned.time_ns / 1e6, (unsigned long long)planned.again_count,
-             (double)planned.copied_bytes / MIB, (double)last.loss, (unsigned long long)digest);
-    printf("%s", row);
-    fflush(stdout);
-    if (row_fd >= 0 && write(row_fd, row, strlen(row)) < 0) {
-        fprintf(stderr, "gpu: %s\n", strerror(errno));
+    return ms;
+}
+
+/* What was planned is run.  Not 0: it took more than was planned for. */
+static int run_plans(rig *r, feeder *feeds, int row_fd) {
+    hri_prose why = {0};
+    hri_planned *p;
+    hri_numbers last = {0};
+    hri_measured m;
+    turn_take(&r->turn);
+    const uint64_t turn_ns = hri_clock_ns();
+    if (r->many) {
+        atomic_store(&r->sampler.most, 0); /* timings are of all budgets */
     }
+    feeds->limit = (uint32_t)hr_model_classes(r->model);
+    feeds->parted = r->plans.c->parts > 1;
+    const hri_planned_options o = {.device = r->device,
+                                   .plans = &r->plans,
+                                   .job = &r->job,
+                                   .seed = 1,
+                                   .cycle = 1,
+                                   .limit = feeds->limit,
+                                   .feed = feed,
+                                   .feed_user = feeds};
+    need("binding", hri_planned_open(&o, &p, &why), why.text);
+    const hri_fit_plans planned = r->plans;
+    const uint32_t parts = planned.c->parts;
+    said times;
+    ask_plan(&planned, hri_planned_graph(p), &times);
+    const uint64_t planned_runtime = planned.peak_bytes - planned.arena_bytes;
+    if (!r->many) {
+        hri_fit_drop_others(&r->fit, planned.c);
+        hri_fit_plans_deinit(&r->plans);
+        hri_fit_release(&r->fit);
+    }
+    const uint64_t bound_ns = hri_clock_ns();
+    const hr_status taken = hri_planned_take(p, &why);
+    if (taken == HR_E_LIMIT) {
+        fprintf(stderr, "gpu: %s\n", why.text);
+    } else {
+        need("set-up", taken, why.text);
+        const uint64_t taken_ns = hri_clock_ns();
+        const uint64_t before = atomic_exchange(&r->sampler.most, 0); /* timings take memory, too */
+        uint64_t digest = 0;
+        double median = 0;
+        const double ms = run_steps(r->f, p, &last, &digest, &median);
+        const uint64_t ran_ns = hri_clock_ns();
+        const double count = things(hri_planned_graph(p), r->job.batch);
+        hri_planned_measure(p, &m);
+        look(&r->sampler);
+        const uint64_t most = atomic_load(&r->sampler.most);
+        if (r->f->profile) {
+            show_profile(p, &times, ms);
+        }
+        if (r->many) {
+            hri_planned_close(p); /* in this turn: the next process sees a GPU without it */
+            p = NULL;
+        }
+        turn_give(&r->turn);
+        if (r->f->lock) {
+            printf(
+                "waited %.1f s for the GPU, held it %.1f s; the last turn: binding %.2f s, set-up "
+                "%.2f s, steps %.2f s, closing %.2f s\n",
+                (double)r->turn.waited_ns / 1e9, (double)r->turn.held_ns / 1e9,
+                (double)(bound_ns - turn_ns) / 1e9, (double)(taken_ns - bound_ns) / 1e9,
+                (double)(ran_ns - taken_ns) / 1e9, (double)(hri_clock_ns() - ran_ns) / 1e9);
+        }
+        printf("runtime planned %.1f MiB, measured %.1f MiB; %llu looks; median step %.3f ms, NVML "
+               "meanwhile %.1f MiB\n",
+               (double)planned_runtime / MIB, (double)m.runtime_bytes / MIB,
+               (unsigned long long)atomic_load(&r->sampler.looks), median, (double)most / MIB);
+        print_row(r, &planned, parts, (double)(most > before ? most : before), count, ms, last.loss,
+                  digest, row_fd);
+    }
+    hri_planned_close(p);
     free(times.ns);
     free(times.runs);
-    finish(&r, p);
+    return taken == HR_E_LIMIT;
+}
+
+static int run_budget(rig *r, feeder *feeds, uint64_t begin, int row_fd) {
+    hri_prose why = {0};
+    const hr_status status = plan(r, begin, &why);
+    if (status != HR_OK) {
+        return give_up(r, "planning", status, why.text);
+    }
+    const int outgrown = run_plans(r, feeds, row_fd);
+    if (r->many) {
+        turn_give(&r->turn);
+        hri_fit_plans_deinit(&r->plans);
+        feed_anew(feeds);
+        r->plans = (hri_fit_plans){0};
+        if (outgrown) {
+            printf("gpu: more was taken outside the arena than was planned for\n");
+        }
+    }
+    return outgrown;
+}
+
+static int run_one(const flags *f, const configuration *c, int row_fd) {
+    configuration this = *c;
+    rig r = {.f = f, .c = &this, .many = !strcmp(c->budget, "-")};
+    feeder feeds = {.again = f->feed};
+    char text[64];
+    int outgrown = 0;
+    turn_open(&r.turn, f->lock);
+    turn_take(&r.turn);
+    open_device(&r);
+    uint64_t begin = hri_clock_ns();
+    open_fit(&r);
+    if (!r.many) {
+        outgrown = run_budget(&r, &feeds, begin, row_fd);
+    }
+    while (r.many && fgets(text, sizeof text, stdin)) {
+        text[strcspn(text, "\n")] = '\0';
+        this.budget = text;
+        r.budget = budget_of(&r, text);
+        begin = hri_clock_ns();
+        (void)run_budget(&r, &feeds, begin, row_fd);
+        puts("--");
+        fflush(stdout);
+    }
+    finish(&r);
+    return outgrown ? OUTGROWN : 0;
 }
 
 /* ---- all of them ---- */
@@ -824,8 +931,7 @@ int main(int argc, char **argv) {
         return 2;
     }
     if (f.one) {
-        run_one(&f, f.one, row_fd);
-        return 0;
+        return run_one(&f, f.one, row_fd);
     }
     return run_all(&f, argv, argc);
 }

@@ -279,8 +279,15 @@ static double run(const hri_timing *t, const hri_sig *s, uint32_t variant, char 
     return (double)times[count / 2];
 }
 
+static uint64_t begin_trial(const hri_timing *t) {
+    if (t->o.before) {
+        t->o.before(t->o.before_user);
+    }
+    return hri_clock_ns();
+}
+
 static double try_kernel(hri_timing *t, const hri_sig *s, uint32_t variant, int once) {
-    const uint64_t begin = hri_clock_ns();
+    const uint64_t begin = begin_trial(t);
     const double time = hri_trial_time(t->o.engine, s, variant, t->o.most_bytes, once);
     t->trial_ns += hri_clock_ns() - begin;
     return time;
@@ -397,7 +404,7 @@ double hri_timing_together(void *timing, const hri_trial_op *ops, uint32_t count
         return before; /* it would not go better again */
     }
     (void)!hri_strmap_put(&t->tried, key, 1);
-    const uint64_t begin = hri_clock_ns();
+    const uint64_t begin = begin_trial(t);
     const double time = hri_trial_together(t->o.engine, ops, count, t->o.most_bytes, known);
     t->trial_ns += hri_clock_ns() - begin;
     if (known || time <= 0) {

@@ -32,6 +32,8 @@ typedef struct hri_timing_options {
     int try_only;                      /* GPU: kernels are tried but not timed */
     double flops_per_ns, bytes_per_ns; /* of the analytic model */
     uint64_t most_bytes;               /* memory that measuring may take; 0: 256 MiB */
+    void (*before)(void *user); /* GPU: each time that it is about to be used; NULL: nobody asks */
+    void *before_user;
 } hri_timing_options;
 
 HR_MUST_CHECK hr_status hri_timing_open(const hri_timing_options *options, hri_timing **out);

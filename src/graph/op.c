@@ -85,7 +85,8 @@ hr_status hri_infer_broadcast(hri_infer *c) {
 
 int hri_op_may_overwrite(const hri_sig *s, uint32_t out, uint32_t in) {
     return out < s->out_count && in < s->in_count && ((s->op->overwrite[out] >> in) & 1) &&
-           hr_meta_bytes(&s->in[in]) == hr_meta_bytes(&s->out[out]);
+           hr_meta_bytes(&s->in[in]) == hr_meta_bytes(&s->out[out]) &&
+           (!s->op->may_overwrite || s->op->may_overwrite(s, out, in));
 }
 
 hri_samples hri_op_samples(const hri_sig *s, uint32_t batched) {

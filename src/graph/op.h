@@ -215,6 +215,8 @@ struct hr_op {
 
     uint16_t overwrite
         [HRI_OUT_MAX]; /* bit i: output may lie where input i of equal bytes lay, if that dies here */
+    /* Whether it may with these types and attributes too; NULL: with all. */
+    int (*may_overwrite)(const hri_sig *s, uint32_t out, uint32_t in);
     uint8_t updates[HRI_OUT_MAX]; /* i + 1: output *is* input i's memory, afterwards; 0: no */
     uint8_t
         by_parts; /* 1: what it does not update may be of several parts, (parts, elements): one after the other */

@@ -6,8 +6,8 @@
  *
  * Names: class_token (1, 1, width), conv_proj, encoder.pos_embedding (1, places, width), encoder.layers.encoder_layer_<i>.
  * {ln_1,self_attention.in_proj_weight,self_attention.in_proj_bias,self_attention.out_proj,ln_2,mlp.0,mlp.3}, encoder.ln,
- * heads.head.  Tiny and small are the sizes of DeiT under the same names.  The last norm is taken of the class token
- * alone, which gives the same logits.  The head begins at 0, as torchvision's does. */
+ * heads.head.  Tiny and small are the sizes of DeiT under the same names.  The logits read the class token alone, and so
+ * does all behind the last keys and values, which gives the same logits.  The head begins at 0, as torchvision's does. */
 #include "models/common/layers.h"
 
 #include <math.h>
@@ -57,12 +57,19 @@ static hr_init xavier(int64_t in, int64_t out) {
     return hr_init_uniform(-bound, bound);
 }
 
-/* x (N, T, width) */
-static hr_value attention(hri_build *b, hr_value x) {
+/* The class token of x (N, T, width), (N, 1, width). */
+static hr_value class_token(hri_build *b, hr_value x) {
+    char size[64];
+    snprintf(size, sizeof size, "%lldx1x%lld", (long long)b->batch, (long long)hri_dim(b, x, 2));
+    return hr_slice(b->g, x, "0x0x0", size);
+}
+
+/* x (N, T, width) -> (N, places, width): of the first so many, which see all. */
+static hr_value attention(hri_build *b, hr_value x, int64_t places) {
     const vit *o = b->options;
     hr_graph *g = b->g;
-    const int64_t places = hri_dim(b, x, 1), wide = 3 * o->width;
-    const int64_t qkv[] = {b->batch, places, 3, o->heads, o->width / o->heads};
+    const int64_t all = hri_dim(b, x, 1), wide = 3 * o->width;
+    const int64_t qkv[] = {b->batch, all, 3, o->heads, o->width / o->heads};
     const hr_init zero = hr_init_constant(0.0);
     hr_graph_push(g, "self_attention");
     const hr_value w = hr_graph_param(g, "in_proj_weight", HR_TYPE_F32, hr_shape_2(wide, o->width),
@@ -70,17 +77,21 @@ static hr_value attention(hri_build *b, hr_value x) {
     const hr_value c =
         hr_graph_param(g, "in_proj_bias", HR_TYPE_F32, hr_shape_from(1, &wide), zero);
     x = hr_reshape(g, hr_linear(g, x, w, c), hr_shape_from(5, qkv));
-    x = hr_reshape(g, hr_attention_packed(g, x, 0), hr_shape_3(b->batch, places, o->width));
+    x = places < all ? hri_nodef(g, "attention_packed", &x, 1, "queries=%lld", (long long)places)
+                     : hr_attention_packed(g, x, 0);
+    x = hr_reshape(g, x, hr_shape_3(b->batch, places, o->width));
     x = hri_layer_linear(b, "out_proj", x, o->width, NULL, &zero);
     hr_graph_pop(g);
     return x;
 }
 
-static hr_value block(hri_build *b, hr_value x) {
+/* x (N, T, width); of the last one nothing but the class token is read, so that is all it makes: (N, 1, width). */
+static hr_value block(hri_build *b, hr_value x, bool last) {
     const vit *o = b->options;
-    const int64_t inner = 4 * o->width;
+    const int64_t inner = 4 * o->width, places = last ? 1 : hri_dim(b, x, 1);
     const hr_init weight = xavier(o->width, inner), bias = hr_init_normal(1e-6);
-    hr_value y = attention(b, hri_layer_norm(b, "ln_1", x, 1e-6));
+    hr_value y = attention(b, hri_layer_norm(b, "ln_1", x, 1e-6), places);
+    x = last ? class_token(b, x) : x;
     x = hr_add(b->g, x, hri_layer_dropout(b, y, o->dropout));
     y = hri_layer_linear(b, "mlp.0", hri_layer_norm(b, "ln_2", x, 1e-6), inner, &weight, &bias);
     y = hri_layer_dropout(b, hr_gelu(b->g, y, 0), o->dropout);
@@ -121,12 +132,10 @@ static void build(hri_build *b) {
         char name[64];
         snprintf(name, sizeof name, "encoder.layers.encoder_layer_%d", (int)i);
         hr_graph_push(g, name);
-        x = block(b, x);
+        x = block(b, x, i + 1 == o->layers);
         hr_graph_pop(g);
     }
-    char first[64];
-    snprintf(first, sizeof first, "%lldx1x%lld", (long long)b->batch, (long long)o->width);
-    x = hr_reshape(g, hr_slice(g, x, "0x0x0", first), hr_shape_2(b->batch, o->width));
+    x = hr_reshape(g, x, hr_shape_2(b->batch, o->width));
     x = hri_layer_norm(b, "encoder.ln", x, 1e-6);
     hri_model_loss(b, hri_layer_linear(b, "heads.head", x, o->classes, &zero, &zero));
 }

@@ -1,19 +1,14 @@
-/* attention_packed(qkv; causal, scale): attention over one value that holds q, k and v side by side.
+/* attention_packed(qkv; causal, scale, queries): attention over one value that holds q, k and v side by side.
  *
  *   qkv (B, T, 3, H, D)   o (B, T, H, D)   lse (B, H, T) f32
  *
  * What one projection made is used where it lies: no slices forward, no concatenation backward.  Otherwise as
- * attention; the gradient keeps qkv, o and one number a query and head. */
+ * attention; the gradient keeps qkv, o and one number a query and head.  With `queries` o and lse are of the first so many
+ * places, which see all keys: for a last layer of which no more is read. */
 #include "ops/common/attention.h"
 
 static hr_status attention_packed_infer(hri_infer *c) {
-    const int64_t *dim = c->in[0].shape.dim;
-    if (!hr_type_is_real(c->in[0].type) || c->in[0].shape.rank != 5 || dim[2] != 3) {
-        return hri_infer_fail(c, "expected qkv (B, T, 3, H, D), floating point");
-    }
-    c->out[0] = (hr_meta){c->in[0].type, {.rank = 4, .dim = {dim[0], dim[1], dim[3], dim[4]}}};
-    c->out[1] = (hr_meta){HR_TYPE_F32, {.rank = 3, .dim = {dim[0], dim[3], dim[1]}}};
-    return HR_OK;
+    return hri_attention_packed_infer(c, &c->in[0], &c->out[0], &c->out[1]);
 }
 
 static void attention_packed_grad(hri_grad *c) {
@@ -67,7 +62,14 @@ static const hri_case attention_packed_cases[] = {
     {"f16", "f16[2,7,3,3,5]"},
     {"bf16 causal tiles", "bf16[1,130,3,2,64]", "causal", .flags = HRI_CASE_NO_GRAD},
     {"f16 in whole eights", "f16[2,70,3,2,40]"},
+    {"the first place", "f32[2,7,3,3,5]", "queries=1", .batched = 1},
+    {"the first places of many tiles", "f32[1,210,3,2,16]", "queries=70",
+     .flags = HRI_CASE_NO_GRAD},
+    {"the first place, bf16", "bf16[2,197,3,2,64]", "queries=1", .flags = HRI_CASE_NO_GRAD},
+    {"the first places, f16", "f16[2,70,3,2,40]", "queries=3"},
     {"two side by side", "f32[2,7,2,3,5]", .flags = HRI_CASE_BAD},
+    {"more queries than places", "f32[2,7,3,3,5]", "queries=8", .flags = HRI_CASE_BAD},
+    {"some queries, causal", "f32[2,7,3,3,5]", "causal,queries=3", .flags = HRI_CASE_BAD},
     {NULL, NULL},
 };
 
@@ -77,8 +79,8 @@ const hr_op hr_op_attention_packed = {
     .in_min = 1,
     .in_max = 1,
     .out_count = 2,
-    .fields = hri_attention_fields,
-    .attr_bytes = sizeof(hri_attention_attr),
+    .fields = hri_attention_packed_fields,
+    .attr_bytes = sizeof(hri_attention_packed_attr),
     .infer = attention_packed_infer,
     .grad = attention_packed_grad,
     .keeps = {{.in = 1, .out = 3}},

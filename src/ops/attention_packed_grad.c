@@ -1,16 +1,18 @@
-/* attention_packed_grad(do, qkv, o, lse; causal, scale) -> dqkv: all three gradients side by side. */
+/* attention_packed_grad(do, qkv, o, lse; causal, scale, queries) -> dqkv: all three gradients side by side.  Places that did not ask have
+ * zeros for q. */
 #include "ops/common/attention.h"
 
+#include <string.h>
+
 static hr_status attention_packed_grad_infer(hri_infer *c) {
-    const int64_t *dim = c->in[1].shape.dim;
-    if (!hr_type_is_real(c->in[1].type) || c->in[1].shape.rank != 5 || dim[2] != 3) {
-        return hri_infer_fail(c, "expected qkv (B, T, 3, H, D), floating point");
+    hr_meta o, lse;
+    const hr_status status = hri_attention_packed_infer(c, &c->in[1], &o, &lse);
+    if (status != HR_OK) {
+        return status;
     }
-    const hr_shape o = {.rank = 4, .dim = {dim[0], dim[1], dim[3], dim[4]}};
-    const hr_shape lse = {.rank = 3, .dim = {dim[0], dim[3], dim[1]}};
-    if (c->in[0].type != c->in[1].type || c->in[2].type != c->in[1].type ||
-        !hr_shape_same(&c->in[0].shape, &o) || !hr_shape_same(&c->in[2].shape, &o) ||
-        c->in[3].type != HR_TYPE_F32 || !hr_shape_same(&c->in[3].shape, &lse)) {
+    if (c->in[0].type != o.type || c->in[2].type != o.type ||
+        !hr_shape_same(&c->in[0].shape, &o.shape) || !hr_shape_same(&c->in[2].shape, &o.shape) ||
+        c->in[3].type != HR_TYPE_F32 || !hr_shape_same(&c->in[3].shape, &lse.shape)) {
         return hri_infer_fail(c, "the shapes are not those of one attention");
     }
     c->out[0] = c->in[1];
@@ -37,6 +39,9 @@ static hr_status attention_packed_grad_host(const hri_call *c) {
     a.o.data = c->in[2];
     a.lse = (float *)(uintptr_t)c->in[3];
     a.dq = a.dk = a.dv = c->out[0];
+    if (a.queries < a.keys) {
+        memset(c->out[0], 0, hr_meta_bytes(&c->sig->out[0]));
+    }
     hri_attention_grad_run(&a, c->threads, c->workspace);
     return HR_OK;
 }
@@ -54,6 +59,11 @@ static hr_status attention_packed_grad_cuda(const hri_gpu_call *c) {
     hri_attention_packed(&a, c->sig->attr, &c->sig->in[1]);
     const hr_addr in[3] = {c->in[1], c->in[1], c->in[1]};
     const hr_addr out[3] = {c->out[0], c->out[0], c->out[0]};
+    const uint64_t zeros = a.queries < a.keys ? hr_meta_bytes(&c->sig->out[0]) : 0;
+    const hr_status status = zeros ? hri_gpu_fill(c->gpu, c->out[0], 0, zeros) : HR_OK;
+    if (status != HR_OK) {
+        return status;
+    }
     return hri_attention_grad_cuda(&a, c, in, c->in[2], c->in[3], c->in[0], out, 0);
 }
 
@@ -67,6 +77,13 @@ static const hri_case attention_packed_grad_cases[] = {
     {"bf16 causal tiles", "bf16[1,130,2,64] bf16[1,130,3,2,64] bf16[1,130,2,64] f32[1,2,130]",
      "causal"},
     {"f16 in whole eights", "f16[2,70,2,40] f16[2,70,3,2,40] f16[2,70,2,40] f32[2,2,70]"},
+    {"the first place", "f32[2,1,3,5] f32[2,7,3,3,5] f32[2,1,3,5] f32[2,3,1]", "queries=1"},
+    {"the first places of many tiles",
+     "f32[1,70,2,16] f32[1,210,3,2,16] f32[1,70,2,16] f32[1,2,70]", "queries=70"},
+    {"the first place, bf16", "bf16[2,1,2,64] bf16[2,197,3,2,64] bf16[2,1,2,64] f32[2,2,1]",
+     "queries=1"},
+    {"the first places, f16", "f16[2,3,2,40] f16[2,70,3,2,40] f16[2,3,2,40] f32[2,2,3]",
+     "queries=3"},
     {"two side by side", "f32[2,7,3,5] f32[2,7,2,3,5] f32[2,7,3,5] f32[2,3,7]",
      .flags = HRI_CASE_BAD},
     {NULL, NULL},
@@ -78,8 +95,8 @@ const hr_op hr_op_attention_packed_grad = {
     .in_min = 4,
     .in_max = 4,
     .out_count = 1,
-    .fields = hri_attention_fields,
-    .attr_bytes = sizeof(hri_attention_attr),
+    .fields = hri_attention_packed_fields,
+    .attr_bytes = sizeof(hri_attention_packed_attr),
     .infer = attention_packed_grad_infer,
     .cost = attention_packed_grad_cost,
     .host = {.run = attention_packed_grad_host, .workspace = attention_packed_grad_workspace},

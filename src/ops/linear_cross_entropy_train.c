@@ -76,6 +76,12 @@ static void linear_cross_entropy_train_cost(const hri_sig *s, hri_cost *cost) {
     cost->bytes += rows * classes * (12.0 + 3.0 * (double)hr_type_bytes(s->in[0].type));
 }
 
+/* dw is stored when all is done, in f32 it is added up where it lies. */
+static int linear_cross_entropy_train_may_overwrite(const hri_sig *s, uint32_t out, uint32_t in) {
+    (void)in;
+    return out != 3 || s->in[0].type != HR_TYPE_F32;
+}
+
 /* ---- workspace: scores of a cut, losses of the rows, the sum of dw, scratch of the products ---- */
 
 enum { LEAST = 256, TILE = 64, MOST = 96 << 20 };
@@ -327,7 +333,8 @@ const hr_op hr_op_linear_cross_entropy_train = {
     .keeps = {{.in = 7, .out = 2}, {.in = 7, .out = 2}},
     .no_grad = 8,
     .aux = 14,
-    .overwrite = {0, 0, 1u << 0, 0},
+    .overwrite = {0, 0, 1u << 0, 1u << 1},
+    .may_overwrite = linear_cross_entropy_train_may_overwrite,
     .samples = linear_cross_entropy_train_samples,
     .cost = linear_cross_entropy_train_cost,
     .host = {.run = linear_cross_entropy_train_host,

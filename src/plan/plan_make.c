@@ -672,6 +672,7 @@ hr_status hri_plan_make_once(const hri_problem *p, const hri_plan_options *optio
     m.s.overlap = (uint8_t)(!m.o.no_overlap && hri_problem_has_net(p));
     if (m.o.short_memory) {
         m.s.most_entries = hri_plan_short_entries(p);
+        m.s.frugal = 1;
     }
     m.s.no_drops = m.o.no_recompute;
     limit_memories(&m);

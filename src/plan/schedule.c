@@ -1,6 +1,7 @@
 /* From a choice to its steps, its time and its bytes: see schedule.h.
  *
- * Two passes.  `generate` walks the base order and decides which ops run: it knows only whether a value is at hand.
+ * Two passes.  `generate` walks the base order and decides which ops run: it knows only whether a value is at hand.  It begins where
+ * the run may differ from the last one (schedule_rewind.c).
  * hri_schedule_measure walks the entries and finds when each instance dies, which outputs lie over inputs, and how many bytes
  * are alive at each entry.  Nothing is allocated once the arrays have grown to their size. */
 #include "plan/schedule.h"
@@ -53,6 +54,7 @@ void hri_schedule_set_order(hri_schedule *s, const uint32_t *order) {
         qsort(at, value->use_count, sizeof *at, by_number);
     }
     set_default_gaps(s);
+    hri_schedule_rewind_forget(s);
 }
 
 static hr_status allocate(hri_schedule *s) {
@@ -69,20 +71,13 @@ static hr_status allocate(hri_schedule *s) {
     s->gap_value = hri_malloc(((size_t)s->gap_count + 1) * sizeof *s->gap_value);
     s->variant = hri_calloc(ops, 1);
     s->fixed = hri_calloc(values, 1);
-    x->at_hand = hri_malloc(values);
-    x->made = hri_malloc(values);
-    x->away = hri_malloc(values);
-    x->sent = hri_malloc(values * sizeof *x->sent);
-    x->gap = hri_malloc(values * sizeof *x->gap);
-    x->version = hri_malloc(values * sizeof *x->version);
-    x->current = hri_malloc(values * sizeof *x->current);
-    x->stamp = hri_malloc(ops * sizeof *x->stamp);
+    x->state = hri_calloc(values, sizeof *x->state);
+    x->stamp = hri_calloc(ops, sizeof *x->stamp);
     x->burst = hri_malloc(ops * sizeof *x->burst);
     x->stack = hri_malloc(values * sizeof *x->stack);
     x->temporary = hri_malloc(values * sizeof *x->temporary);
     const int all = s->order && s->position && s->use_at && s->gaps && s->gap_value && s->variant &&
-                    s->fixed && x->at_hand && x->made && x->away && x->sent && x->gap &&
-                    x->version && x->current && x->stamp && x->burst && x->stack && x->temporary;
+                    s->fixed && x->state && x->stamp && x->burst && x->stack && x->temporary;
     return all ? HR_OK : HR_E_NOMEM_HOST;
 }
 
@@ -118,10 +113,10 @@ hr_status hri_schedule_init(hri_schedule *s, const hri_problem *p) {
 void hri_schedule_deinit(hri_schedule *s) {
     struct hri_schedule_scratch *x = s->scratch;
     if (x) {
-        void *const all[] = {x->at_hand, x->made,    x->away,    x->sent,  x->clock,
-                             x->keys,    x->moved,   x->where,   x->gap,   x->version,
-                             x->current, x->stamp,   x->burst,   x->stack, x->temporary,
-                             x->taken,   x->touched, x->written, x};
+        hri_schedule_rewind_deinit(x->rewind);
+        void *const all[] = {x->state, x->facts,   x->rooms,   x->clock,     x->keys,
+                             x->moved, x->where,   x->stamp,   x->burst,     x->stack,
+                             x->taken, x->touched, x->written, x->temporary, x};
         for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
             hri_free(all[i]);
         }
@@ -150,6 +145,11 @@ static hr_status make_room(hri_schedule *s, const hri_problem_op *op) {
     if (s->entry_count >= s->most_entries) {
         return HR_E_NO_PLAN;
     }
+    if (s->entry_count < s->entry_space &&
+        s->touch_count + op->in_count + op->out_count <= s->touch_space &&
+        s->instance_count + op->out_count <= s->instance_space) {
+        return HR_OK;
+    }
     void *entries = s->entries, *touches = s->touches, *instances = s->instances;
     hr_status status = room(&entries, &s->entry_space, s->entry_count + 1, sizeof *s->entries);
     s->entries = entries;
@@ -168,11 +168,16 @@ static hr_status make_room(hri_schedule *s, const hri_problem_op *op) {
 
 /* The newest instance of `v` begins at this entry. */
 static uint32_t new_instance(hri_schedule *s, uint32_t v, uint32_t entry) {
-    struct hri_schedule_scratch *x = s->scratch;
+    hri_value_state *state = &s->scratch->state[v];
     const uint32_t i = s->instance_count++;
-    s->instances[i] = (hri_instance){v, entry, entry, i, x->current[v]};
-    x->current[v] = i;
+    s->instances[i] = (hri_instance){v, entry, entry, i, state->current};
+    state->current = i;
     return i;
+}
+
+/* Somebody asks for the value. */
+static inline void note_look(const struct hri_schedule_scratch *x, hri_value_state *state) {
+    state->looked = state->looked == HRI_PROBLEM_NONE ? x->now : state->looked;
 }
 
 /* The end of the exchange that the last entry starts: it touches the same. */
@@ -188,7 +193,6 @@ static hr_status emit_end(hri_schedule *s) {
     for (uint32_t i = 0; i < all.in_count; i++) {
         const uint32_t instance = s->touches[s->entries[net].first + i].instance;
         s->touches[s->touch_count++] = (hri_touch){instance, HRI_PROBLEM_NONE, 0};
-        s->instances[instance].last = entry;
     }
     s->net_count++;
     return HR_OK;
@@ -206,24 +210,27 @@ static hr_status emit(hri_schedule *s, uint32_t n, uint8_t again) {
     const uint32_t entry = s->entry_count++;
     s->entries[entry] = (hri_entry){
         beside ? HRI_STEP_NET : HRI_STEP_RUN, again, 0, n, HRI_PROBLEM_NONE, s->touch_count};
+    hri_touch *t = s->touches + s->touch_count;
     for (uint32_t i = 0; i < op->in_count; i++) {
         const uint32_t v = op->in[i];
-        const int fixed = s->fixed[v];
-        s->touches[s->touch_count++] = (hri_touch){
-            x->current[v], fixed ? HRI_PROBLEM_NONE : hri_gap_of(p, v, x->gap[v]), x->made[v]};
-        s->instances[x->current[v]].last = entry;
+        const hri_value_state *in = &x->state[v];
+        *t++ = (hri_touch){in->current, s->fixed[v] ? HRI_PROBLEM_NONE : in->gap, in->made};
     }
+    s->touch_count += op->in_count + op->out_count;
     for (uint32_t k = 0; k < op->out_count; k++) {
         const uint32_t v = op->out[k].value;
-        if (s->fixed[v]) {
-            x->version[p->values[v].root] = v;
+        hri_value_state *out = &x->state[v];
+        const int fixed = s->fixed[v], counts = again && !fixed && !out->at_hand;
+        if (fixed) { /* the version before it is no more */
+            x->state[op->in[op->out[k].updates - 1]].at_hand = 0;
+            out->at_hand = 1;
+        } else if (again) {
+            note_look(x, out);
         }
-        const int counts = again && !x->at_hand[v];
-        s->touches[s->touch_count++] =
-            (hri_touch){new_instance(s, v, entry),
-                        counts ? hri_gap_of(p, v, x->gap[v]) : HRI_PROBLEM_NONE, x->made[v]};
+        *t++ =
+            (hri_touch){new_instance(s, v, entry), counts ? out->gap : HRI_PROBLEM_NONE, out->made};
     }
-    const double time = hri_schedule_run_time(s, n, again);
+    const double time = hri_schedule_time_of(s, n, again);
     s->time_ns += beside ? 0 : time;
     s->again_ns += again ? time : 0;
     s->again_count += again > 0;
@@ -232,18 +239,9 @@ static hr_status emit(hri_schedule *s, uint32_t n, uint8_t again) {
 
 /* 2: must be copied in; 1: can be read; 0: must be made again; -1: is lost. */
 static int look(const hri_schedule *s, uint32_t v) {
-    const struct hri_schedule_scratch *x = s->scratch;
-    const hri_problem_value *value = &s->p->values[v];
-    if (s->fixed[v]) {
-        return x->version[value->root] == v ? 1 : -1;
-    }
-    if (x->at_hand[v]) {
-        return 1;
-    }
-    if (x->away[v]) {
-        return 2;
-    }
-    return hri_schedule_can_drop(s, v) ? 0 : -1;
+    hri_value_state *state = &s->scratch->state[v];
+    note_look(s->scratch, state);
+    return state->at_hand ? 1 : state->away ? 2 : state->drops ? 0 : -1;
 }
 
 /* An entry of a copy or of a wait, with its one operand. */
@@ -260,17 +258,15 @@ static hr_status emit_copy(hri_schedule *s, hri_step_kind kind, uint32_t v, uint
     if (kind == HRI_STEP_IN) {
         (void)new_instance(s, v, entry);
     }
-    const uint32_t instance = x->current[v];
-    s->instances[instance].last = entry;
-    s->touches[s->touch_count++] = (hri_touch){instance, hri_gap_of(s->p, v, x->gap[v]), 0};
+    s->touches[s->touch_count++] = (hri_touch){x->state[v].current, x->state[v].gap, 0};
     return HR_OK;
 }
 
 /* At the start of a gap: the copy, and the wait for it, which is moved later on. */
 static hr_status send(hri_schedule *s, uint32_t v) {
     struct hri_schedule_scratch *x = s->scratch;
-    x->away[v] = 1;
-    x->sent[v] = s->entry_count;
+    x->state[v].away = 1;
+    x->state[v].sent = s->entry_count;
     s->copy_count++;
     const uint64_t bytes = s->p->values[v].room_bytes;
     const uint32_t memory = hri_schedule_memory(s, bytes);
@@ -287,17 +283,20 @@ static hr_status send(hri_schedule *s, uint32_t v) {
 
 static hr_status fetch(hri_schedule *s, uint32_t v) {
     struct hri_schedule_scratch *x = s->scratch;
-    x->away[v] = 0;
-    x->at_hand[v] = 1;
-    const uint32_t memory = s->entries[x->sent[v]].memory;
-    const hr_status status = emit_copy(s, HRI_STEP_IN, v, memory, x->sent[v]);
+    x->state[v].away = 0;
+    x->state[v].at_hand = 1;
+    const uint32_t sent = x->state[v].sent, memory = s->entries[sent].memory;
+    const hr_status status = emit_copy(s, HRI_STEP_IN, v, memory, sent);
     return status == HR_OK ? emit_copy(s, HRI_STEP_WAIT, v, memory, s->entry_count - 1) : status;
 }
 
 /* Collects the ops that must run again so that op n finds its inputs; copies in what lies away. */
 static hr_status collect(hri_schedule *s, uint32_t n) {
     struct hri_schedule_scratch *x = s->scratch;
-    x->burst_number++;
+    if (++x->burst_number == 0) { /* once in thousands of millions */
+        memset(x->stamp, 0, s->p->op_count * sizeof *x->stamp);
+        x->burst_number = 1;
+    }
     x->burst_count = 0;
     uint32_t next = n;
     for (uint32_t done = 0;; next = x->burst[done++]) {
@@ -348,18 +347,18 @@ static void sort_burst(hri_schedule *s) {
     }
 }
 
-/* Runs the burst; what it makes is at hand until the op has run, or is kept from now on. */
 /* What op has just made again is at hand, for good or for this burst. */
 static void note_made(hri_schedule *s, const hri_problem_op *op) {
     struct hri_schedule_scratch *x = s->scratch;
     for (uint32_t k = 0; k < op->out_count; k++) {
         const uint32_t v = op->out[k].value;
-        if (x->at_hand[v]) {
+        hri_value_state *state = &x->state[v];
+        if (state->at_hand) {
             continue; /* it was kept; the new one takes its part */
         }
-        x->made[v] = (uint8_t)(x->made[v] < 254 ? x->made[v] + 1 : 254);
-        x->at_hand[v] = 1;
-        if (x->made[v] < s->gaps[hri_gap_of(s->p, v, x->gap[v])]) {
+        state->made = (uint8_t)(state->made < 254 ? state->made + 1 : 254);
+        state->at_hand = 1;
+        if (state->made < s->gaps[state->gap]) {
             x->temporary[x->temporary_count++] = v;
         }
     }
@@ -389,9 +388,10 @@ static uint32_t find_beside(const hri_schedule *s, uint32_t n) {
     }
     const hri_problem_op *op = &s->p->ops[f];
     const uint32_t v = op->out[0].value;
+    const hri_value_state *state = &x->state[v];
     int good = s->position[f] < s->position[n] && look(s, v) == 0 &&
-               x->gap[v] < s->p->values[v].use_count &&
-               x->made[v] + 1 >= s->gaps[hri_gap_of(s->p, v, x->gap[v])];
+               state->gap < hri_gap_of(s->p, v, s->p->values[v].use_count) &&
+               state->made + 1 >= s->gaps[state->gap];
     for (uint32_t i = 0; i < op->in_count && good; i++) {
         good = look(s, op->in[i]) == 1;
     }
@@ -407,40 +407,40 @@ static hr_status run_beside(hri_schedule *s, uint32_t n) {
     return status;
 }
 
+/* The value enters this gap. */
+static hr_status enter(hri_schedule *s, uint32_t v, uint32_t gap) {
+    hri_value_state *state = &s->scratch->state[v];
+    const uint8_t choice = s->gaps[gap];
+    state->gap = gap;
+    state->made = 0;
+    state->at_hand = choice == 0;
+    state->looked = HRI_PROBLEM_NONE;
+    return choice == HRI_GAP_AWAY ? send(s, v) : HR_OK;
+}
+
 /* The base op has run: its inputs enter their next gap, its outputs their first. */
 static hr_status advance(hri_schedule *s, uint32_t t) {
     struct hri_schedule_scratch *x = s->scratch;
     const hri_problem_op *op = &s->p->ops[s->order[t]];
+    hr_status status = HR_OK;
     for (uint32_t i = 0; i < x->temporary_count; i++) {
-        x->at_hand[x->temporary[i]] = 0;
+        x->state[x->temporary[i]].at_hand = 0;
     }
     x->temporary_count = 0;
-    for (uint32_t i = 0; i < op->in_count; i++) {
-        const uint32_t v = op->in[i];
+    for (uint32_t i = 0; i < op->in_count && status == HR_OK; i++) {
+        const uint32_t v = op->in[i], gap = x->state[v].gap;
         const hri_problem_value *value = &s->p->values[v];
-        if (x->gap[v] < value->use_count && s->use_at[value->use_first + x->gap[v]] == t) {
-            x->gap[v]++;
-            x->made[v] = 0;
-            const uint8_t choice = s->gaps[hri_gap_of(s->p, v, x->gap[v])];
-            x->at_hand[v] = choice == 0;
-            const hr_status status = choice == HRI_GAP_AWAY ? send(s, v) : HR_OK;
-            if (status != HR_OK) {
-                return status;
-            }
+        if (!s->fixed[v] && gap - v < value->use_first + value->use_count &&
+            s->use_at[gap - v] == t) {
+            hri_schedule_rewind_leave(s, v);
+            status = enter(s, v, gap + 1);
         }
     }
-    for (uint32_t k = 0; k < op->out_count; k++) {
+    for (uint32_t k = 0; k < op->out_count && status == HR_OK; k++) {
         const uint32_t v = op->out[k].value;
-        x->gap[v] = 0;
-        x->made[v] = 0;
-        const uint8_t choice = s->gaps[hri_gap_of(s->p, v, 0)];
-        x->at_hand[v] = choice == 0;
-        const hr_status status = choice == HRI_GAP_AWAY ? send(s, v) : HR_OK;
-        if (status != HR_OK) {
-            return status;
-        }
+        status = s->fixed[v] ? HR_OK : enter(s, v, x->state[v].gap);
     }
-    return HR_OK;
+    return status;
 }
 
 static hr_status begin(hri_schedule *s) {
@@ -448,13 +448,10 @@ static hr_status begin(hri_schedule *s) {
     const hri_problem *p = s->p;
     void *instances = s->instances;
     s->entry_count = s->touch_count = s->instance_count = s->again_count = 0;
-    s->time_ns = s->again_ns = s->apart_ns = s->copy_ns[0] = s->copy_ns[1] = 0;
+    s->time_ns = s->again_ns = s->copy_ns[0] = s->copy_ns[1] = 0;
     s->copy_count = s->net_count = 0;
     s->copied_bytes = 0;
     memset(s->away_bytes, 0, sizeof s->away_bytes);
-    x->burst_number = 0;
-    x->temporary_count = 0;
-    memset(x->stamp, 0, p->op_count * sizeof *x->stamp);
     const hr_status status =
         room(&instances, &s->instance_space, p->value_count, sizeof *s->instances);
     s->instances = instances;
@@ -463,12 +460,11 @@ static hr_status begin(hri_schedule *s) {
     }
     for (uint32_t v = 0; v < p->value_count; v++) {
         const int there = p->values[v].role != HRI_ROLE_MADE;
-        x->at_hand[v] = (uint8_t)there;
-        x->away[v] = 0;
-        x->made[v] = 0;
-        x->gap[v] = 0;
-        x->version[v] = v;
-        x->current[v] = HRI_PROBLEM_NONE;
+        x->state[v] = (hri_value_state){.gap = hri_gap_of(p, v, 0),
+                                        .current = HRI_PROBLEM_NONE,
+                                        .looked = HRI_PROBLEM_NONE,
+                                        .at_hand = (uint8_t)there,
+                                        .drops = (uint8_t)hri_schedule_can_drop(s, v)};
         if (there) {
             (void)new_instance(s, v, 0);
         }
@@ -476,33 +472,49 @@ static hr_status begin(hri_schedule *s) {
     return HR_OK;
 }
 
-static hr_status generate(hri_schedule *s) {
-    hr_status status = begin(s);
-    for (uint32_t t = 0; t < s->p->op_count && status == HR_OK; t++) {
-        status = collect(s, s->order[t]);
-        if (status == HR_OK && s->scratch->burst_count) {
-            sort_burst(s);
-            status = run_burst(s);
-        }
-        if (status == HR_OK) {
-            status = run_beside(s, s->order[t]);
-        }
-        if (status == HR_OK) {
-            status = emit(s, s->order[t], 0);
-        }
-        if (status == HR_OK && s->time_ns >= s->stop_ns) {
-            status = HR_E_NO_PLAN;
-        }
-        if (status == HR_OK) {
-            status = advance(s, t);
-        }
+/* All that happens at position t. */
+static hr_status pass(hri_schedule *s, uint32_t t) {
+    hr_status status = collect(s, s->order[t]);
+    if (status == HR_OK && s->scratch->burst_count) {
+        sort_burst(s);
+        status = run_burst(s);
     }
+    if (status == HR_OK) {
+        status = run_beside(s, s->order[t]);
+    }
+    if (status == HR_OK) {
+        status = emit(s, s->order[t], 0);
+    }
+    if (status == HR_OK && s->time_ns >= s->stop_ns) {
+        status = HR_E_NO_PLAN;
+    }
+    return status == HR_OK ? advance(s, t) : status;
+}
+
+static hr_status generate(hri_schedule *s) {
+    struct hri_schedule_scratch *x = s->scratch;
+    uint32_t t = 0;
+    hr_status status = hri_schedule_rewind_to(s, &t);
+    if (status == HR_OK && t == 0) {
+        status = begin(s);
+    }
+    s->apart_ns = 0;
+    x->temporary_count = 0;
+    for (; t < s->p->op_count && status == HR_OK; t++) {
+        x->now = t;
+        hri_schedule_rewind_mark(s);
+        status = pass(s, t);
+    }
+    hri_schedule_rewind_end(s, status == HR_OK || t == 0 ? t : t - 1);
     return status;
 }
 
 /* The schedule with exchanges waited for where they are started, and then as they move; *most: the bytes of the former. */
 static hr_status run_once(hri_schedule *s, uint64_t *most) {
     hr_status status = generate(s);
+    if (status == HR_OK && (s->net_count || !s->copy_count || s->p->copies_block)) {
+        hri_schedule_settle(s); /* copies that are put in order settle it afterwards */
+    }
     if (status == HR_OK && s->net_count && !s->at_once) {
         status = hri_schedule_measure(s);
         *most = s->peak_bytes;
@@ -514,11 +526,18 @@ static hr_status run_once(hri_schedule *s, uint64_t *most) {
     if (status == HR_OK && (s->copy_count || s->net_count)) {
         status = hri_schedule_time_copies(s);
     }
+    if (status == HR_OK && s->time_ns >= s->stop_ns) {
+        status = HR_E_NO_PLAN;
+    }
     return status == HR_OK ? hri_schedule_measure(s) : status;
 }
 
 hr_status hri_schedule_run(hri_schedule *s) {
     uint64_t most = 0;
+    if (hri_schedule_rewind_is_whole(s)) {
+        s->work += s->entry_count + 64;
+        return HR_OK;
+    }
     s->at_once = 0;
     hr_status status = run_once(s, &most);
     if (status == HR_OK && s->net_count && s->peak_bytes > s->limit && most <= s->limit) {
@@ -529,6 +548,7 @@ hr_status hri_schedule_run(hri_schedule *s) {
         s->apart_ns = hri_schedule_apart(s);
         s->time_ns += s->apart_ns;
     }
+    hri_schedule_rewind_set_whole(s, status == HR_OK && !s->net_count);
     s->work += s->entry_count + 64;
     return status;
 }

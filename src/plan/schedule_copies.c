@@ -61,7 +61,7 @@ static void begin_places(hri_schedule *s) {
         x->clock[e] = compute;
         x->keys[e] = 2 * (uint64_t)e + 1;
         const int runs = s->entries[e].kind == HRI_STEP_RUN;
-        compute += runs ? hri_schedule_run_time(s, s->entries[e].op, s->entries[e].again) : 0;
+        compute += runs ? hri_schedule_time_of(s, s->entries[e].op, s->entries[e].again) : 0;
     }
 }
 
@@ -101,51 +101,63 @@ static void find_places(hri_schedule *s) {
     }
 }
 
-typedef struct keyed {
-    uint64_t key;
-    uint32_t entry;
-} keyed;
-
 static int by_key(const void *a, const void *b) {
-    const keyed *x = a, *y = b;
-    if (x->key != y->key) {
-        return x->key < y->key ? -1 : 1;
+    const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* Most are in order already. */
+static void sort_keys(uint64_t *keys, uint32_t count) {
+    enum { FEW = 64 };
+    if (count > FEW) {
+        qsort(keys, count, sizeof *keys, by_key);
+        return;
     }
-    return x->entry < y->entry ? -1 : x->entry > y->entry;
+    for (uint32_t i = 1; i < count; i++) {
+        const uint64_t item = keys[i];
+        uint32_t j = i;
+        for (; j > 0 && keys[j - 1] > item; j--) {
+            keys[j] = keys[j - 1];
+        }
+        keys[j] = item;
+    }
 }
 
 hr_status hri_schedule_put_in_order(hri_schedule *s) {
     struct hri_schedule_scratch *x = s->scratch;
-    keyed *list = hri_malloc(((size_t)s->entry_count + 1) * sizeof *list);
-    if (!list) {
-        return HR_E_NOMEM_HOST;
+    const hr_status status = hri_schedule_rewind_save(s);
+    uint32_t movers = 0, next = 0, to = 0;
+    if (status != HR_OK) {
+        return status;
     }
+    /* Those that move, by the entry they go before; there are few, so they alone are sorted. */
     for (uint32_t e = 0; e < s->entry_count; e++) {
-        list[e] = (keyed){x->keys[e], e};
+        const uint64_t key = x->keys[e];
+        x->where[e] = key & 1 ? 0 : HRI_PROBLEM_NONE;
+        x->keys[movers] = key / 2 << 32 | e;
+        movers += !(key & 1);
     }
-    qsort(list, s->entry_count, sizeof *list, by_key);
-    for (uint32_t e = 0; e < s->entry_count; e++) {
-        x->moved[e] = s->entries[list[e].entry];
-        x->where[list[e].entry] = e;
-    }
-    hri_free(list);
-    memcpy(s->entries, x->moved, s->entry_count * sizeof *s->entries);
-    for (uint32_t i = 0; i < s->instance_count; i++) {
-        s->instances[i].last = 0;
-    }
-    for (uint32_t e = 0; e < s->entry_count; e++) {
-        uint32_t *pair = &s->entries[e].pair;
-        *pair = *pair == HRI_PROBLEM_NONE ? *pair : x->where[*pair];
-    }
-    for (uint32_t e = 0; e < s->entry_count; e++) {
-        const hri_entry *entry = &s->entries[e];
-        const uint32_t ins = hri_entry_ins(s, e), outs = hri_entry_outs(s, e);
-        for (uint32_t i = 0; i < ins + outs; i++) {
-            hri_instance *instance = &s->instances[s->touches[entry->first + i].instance];
-            instance->last = e;
-            instance->birth = i >= ins ? e : instance->birth;
+    sort_keys(x->keys, movers);
+    for (uint32_t e = 0; e <= s->entry_count; e++) {
+        for (; next < movers && x->keys[next] >> 32 == e; next++) {
+            const uint32_t mover = (uint32_t)x->keys[next];
+            x->keys[next] = (uint64_t)to << 32 | mover;
+            x->moved[to++] = s->entries[mover];
+        }
+        if (e < s->entry_count && x->where[e] != HRI_PROBLEM_NONE) {
+            x->where[e] = to;
+            x->moved[to++] = s->entries[e];
         }
     }
+    for (next = 0; next < movers; next++) {
+        x->where[(uint32_t)x->keys[next]] = (uint32_t)(x->keys[next] >> 32);
+    }
+    for (uint32_t e = 0; e < s->entry_count; e++) {
+        const uint32_t pair = x->moved[e].pair;
+        s->entries[e] = x->moved[e];
+        s->entries[e].pair = pair == HRI_PROBLEM_NONE ? pair : x->where[pair];
+    }
+    hri_schedule_settle(s);
     return HR_OK;
 }
 
@@ -174,7 +186,7 @@ hr_status hri_schedule_time_copies(hri_schedule *s) {
     for (uint32_t e = 0; e < s->entry_count; e++) {
         const hri_entry *entry = &s->entries[e];
         if (entry->kind == HRI_STEP_RUN) {
-            compute += hri_schedule_run_time(s, entry->op, entry->again);
+            compute += hri_schedule_time_of(s, entry->op, entry->again);
         } else if (entry->kind == HRI_STEP_NET) {
             wire = (wire > compute ? wire : compute) + hri_schedule_op_time(s, entry->op);
             x->clock[e] = wire;

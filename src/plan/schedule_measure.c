@@ -1,5 +1,6 @@
 /* The bytes of a schedule: when each instance dies, which outputs lie over inputs, and how many bytes are alive at each
  * entry.  One walk over the entries; see schedule.c for where they come from. */
+#include <math.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -31,6 +32,28 @@ static uint32_t find_place(const hri_schedule *s, uint32_t e, const hri_problem_
     return latest;
 }
 
+/* Entries whose touches are as they were left: nothing of them is asked but instances. */
+void hri_schedule_settle(hri_schedule *s) {
+    for (uint32_t i = 0; i < s->instance_count; i++) {
+        s->instances[i].last = 0;
+        s->instances[i].place = i;
+    }
+    for (uint32_t e = 0; e < s->entry_count; e++) {
+        const hri_entry *entry = &s->entries[e];
+        const hri_touch *t = s->touches + entry->first;
+        const hri_op_facts *op =
+            entry->kind == HRI_STEP_RUN && s->scratch->facts ? &s->scratch->facts[entry->op] : NULL;
+        const uint32_t ins = op ? op->ins : hri_entry_ins(s, e);
+        const uint32_t outs = op ? op->outs : hri_entry_outs(s, e);
+        for (uint32_t i = 0; i < ins; i++) {
+            s->instances[t[i].instance].last = e;
+        }
+        for (uint32_t i = ins; i < ins + outs; i++) {
+            s->instances[t[i].instance].last = s->instances[t[i].instance].birth = e;
+        }
+    }
+}
+
 static hr_status grow_live(hri_schedule *s) {
     struct hri_schedule_scratch *x = s->scratch;
     uint64_t *live = hri_realloc(s->live, ((size_t)s->entry_space + 1) * sizeof *live);
@@ -49,15 +72,11 @@ static hr_status grow_live(hri_schedule *s) {
     return HR_OK;
 }
 
-static uint64_t workspace_of(const hri_schedule *s, uint32_t op) {
-    return hri_problem_room(s->p, s->p->ops[op].variants[s->variant[op]].workspace_bytes);
-}
-
 static uint64_t measure_entry(hri_schedule *s, uint32_t e, uint64_t before, uint64_t *after) {
     const hri_entry *entry = &s->entries[e];
     hri_touch *t = s->touches + entry->first;
     if (hri_entry_ends_net(s, e)) {
-        const uint64_t work = workspace_of(s, entry->op);
+        const uint64_t work = hri_schedule_work_of(s, entry->op);
         *after = before - work;
         for (uint32_t i = 0; i < hri_entry_ins(s, e); i++) {
             const uint32_t x = t[i].instance;
@@ -80,13 +99,13 @@ static uint64_t measure_entry(hri_schedule *s, uint32_t e, uint64_t before, uint
     uint64_t now = before, freed = 0;
     for (uint32_t k = 0; k < op->out_count; k++) {
         hri_instance *made = &s->instances[t[op->in_count + k].instance];
+        const uint64_t bytes = hri_schedule_room_of(s, made->value);
         if (s->fixed[made->value]) {
             continue;
         }
         const uint32_t place = s->in_place && op->out[k].overwrite && !op->out[k].updates
                                    ? find_place(s, e, op, k)
                                    : HRI_PROBLEM_NONE;
-        const uint64_t bytes = s->p->values[made->value].room_bytes;
         if (place != HRI_PROBLEM_NONE) {
             made->place = s->instances[place].place;
             s->scratch->taken[place] = e;
@@ -97,13 +116,12 @@ static uint64_t measure_entry(hri_schedule *s, uint32_t e, uint64_t before, uint
     }
     for (uint32_t i = 0; i < op->in_count; i++) {
         const uint32_t x = t[i].instance;
-        if (s->instances[x].last == e && s->scratch->taken[x] != e &&
-            !s->fixed[s->instances[x].value]) {
+        if (s->instances[x].last == e && s->scratch->taken[x] != e) {
             s->scratch->taken[x] = e; /* counted once, though read twice */
-            freed += s->p->values[s->instances[x].value].room_bytes;
+            freed += hri_schedule_room_of(s, s->instances[x].value);
         }
     }
-    const uint64_t work = workspace_of(s, entry->op);
+    const uint64_t work = hri_schedule_work_of(s, entry->op);
     *after = now - freed + (entry->kind == HRI_STEP_NET ? work : 0);
     return now + work;
 }
@@ -119,7 +137,8 @@ hr_status hri_schedule_measure(hri_schedule *s) {
     for (uint32_t v = 0; v < p->value_count; v++) {
         const hri_problem_value *value = &p->values[v];
         if (value->result) {
-            s->instances[s->scratch->current[v]].last = s->entry_count; /* beyond the last entry */
+            /* Beyond the last entry. */
+            s->instances[s->scratch->state[v].current].last = s->entry_count;
         }
         live += value->role == HRI_ROLE_INPUT ? value->room_bytes : 0;
         unread += value->role == HRI_ROLE_INPUT && !value->use_count && !value->result
@@ -137,14 +156,15 @@ hr_status hri_schedule_measure(hri_schedule *s) {
             s->peak_entry = e;
         }
         s->over += s->live[e] > s->limit ? s->live[e] - s->limit : 0;
+        if (s->over && !isinf(s->stop_ns) && !s->net_count) {
+            return HR_E_NO_PLAN;
+        }
     }
     return HR_OK;
 }
 
 hr_status hri_schedule_reorder(hri_schedule *s) {
     const hr_status status = hri_schedule_put_in_order(s);
-    for (uint32_t i = 0; i < s->instance_count; i++) {
-        s->instances[i].place = i;
-    }
+    hri_schedule_rewind_set_whole(s, 0);
     return status == HR_OK ? hri_schedule_measure(s) : status;
 }

@@ -39,9 +39,9 @@ hr_status hri_searcher_open(hri_searcher *x, hri_schedule *s, uint64_t effort) {
 }
 
 void hri_searcher_close(hri_searcher *x) {
-    void *const all[] = {x->moves,         x->previous, x->over,   x->over_count,
-                         x->stamp,         x->stack,    x->newest, x->saved,
-                         x->saved_variant, x->tabu,     x->clock,  x->runs_at};
+    void *const all[] = {x->moves, x->drops, x->previous, x->over,  x->over_count,
+                         x->stamp, x->stack, x->newest,   x->saved, x->saved_variant,
+                         x->tabu,  x->clock, x->runs_at};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         hri_free(all[i]);
     }

@@ -119,21 +119,46 @@ static uint64_t draw(hri_searcher *x) {
     return x->random;
 }
 
-/* Drops one to three things of the cheaper kind. */
-static hr_status shake(hri_searcher *x) {
-    hri_schedule *s = x->s;
-    hr_status status = hri_list_drops(x, 1);
+/* Lists what the schedule as it stands may drop, best first, into x->drops.  HR_E_NO_PLAN: nothing. */
+static hr_status list_shakes(hri_searcher *x) {
+    const hr_status status = hri_list_drops(x, 1);
     if (status != HR_OK || x->move_count == 0) {
         return status == HR_OK ? HR_E_NO_PLAN : status;
     }
     hri_sort_moves(x);
+    hri_move *const list = x->moves;
+    const size_t space = x->move_space;
+    x->moves = x->drops;
+    x->move_space = x->drop_space;
+    x->drops = list;
+    x->drop_space = space;
+    x->drop_count = x->move_count;
+    x->drop_entries = x->s->entry_count;
+    return HR_OK;
+}
+
+/* Drops one to three things of the cheaper kind. */
+static void shake(hri_searcher *x) {
     const uint64_t count = 1 + draw(x) % 3;
     for (uint64_t i = 0; i < count; i++) {
         const double share = (double)(draw(x) >> 11) * 0x1p-53;
-        const hri_move *m = &x->moves[(size_t)(share * share * (double)x->move_count)];
-        hri_set_move(s, m->at, m->to);
+        const hri_move *m = &x->drops[(size_t)(share * share * (double)x->drop_count)];
+        hri_set_move(x->s, m->at, m->to);
     }
-    return HR_OK;
+}
+
+/* The schedule is the best so far.  What may be dropped is listed once for it, however often it is shaken. */
+static hr_status look_again(hri_searcher *x) {
+    hri_schedule *s = x->s;
+    if (x->drop_entries) {
+        s->work += x->drop_entries + 64; /* as much as a run, which would say the same */
+        return HR_OK;
+    }
+    const hr_status status = hri_schedule_run(s);
+    if (status == HR_OK && s->again_count == 0 && s->copy_count == 0) {
+        return HR_E_NO_PLAN;
+    }
+    return status == HR_OK ? list_shakes(x) : status;
 }
 
 hr_status hri_search_improve(hri_schedule *s, uint64_t limit, uint64_t effort) {
@@ -153,19 +178,14 @@ hr_status hri_search_improve(hri_schedule *s, uint64_t limit, uint64_t effort) {
     while (status == HR_OK && s->work < x.stop) {
         memcpy(best, s->gaps, s->gap_count);
         memcpy(best_variant, s->variant, s->p->op_count);
-        status = hri_schedule_run(s);
-        if (status == HR_OK && s->again_count == 0 && s->copy_count == 0) {
-            break;
-        }
         double time = best_time;
-        if (status == HR_OK) {
-            status = shake(&x);
-        }
+        status = look_again(&x);
         if (status == HR_E_NO_PLAN) {
             status = HR_OK;
             break;
         }
         if (status == HR_OK) {
+            shake(&x);
             status = hri_schedule_run(s);
         }
         const int fits = status == HR_OK && s->over == 0;
@@ -181,7 +201,9 @@ hr_status hri_search_improve(hri_schedule *s, uint64_t limit, uint64_t effort) {
             memcpy(s->variant, best_variant, s->p->op_count);
         } else if (status == HR_OK) {
             best_time = time;
+            x.drop_entries = 0;
         }
+        x.drop_entries = s->frugal ? 0 : x.drop_entries;
     }
     if (status == HR_OK) {
         status = hri_schedule_run(s);

@@ -17,7 +17,10 @@ typedef struct hri_searcher {
     uint64_t stop; /* work at which effort is spent */
     hri_move *moves;
     size_t move_count, move_space;
-    uint32_t *previous; /* by instance: the entry of the touch before */
+    hri_move *drops; /* of the best schedule so far, when it is shaken */
+    size_t drop_count, drop_space;
+    uint32_t drop_entries; /* entries of that schedule; 0: it was not listed yet */
+    uint32_t *previous;    /* by instance: the entry of the touch before */
     uint32_t previous_space;
     double *over;         /* by entry: bytes over the limit, summed from the start */
     uint32_t *over_count; /* and entries */

@@ -100,6 +100,25 @@ TEST(dnn, exact_arithmetic_takes_other_engines) {
     hri_dnn_unload(&dnn);
 }
 
+TEST(dnn, an_engine_can_be_left_out) {
+    static hri_dnn dnn;
+    static hri_dnn_graph g;
+    hri_dnn_plan plans[2];
+    uint32_t count = 0;
+    open_described(&dnn);
+    const hri_gpu_conv x = conv_of(&(conv_case){0, F3, 28, 128, 128, 3, 1, 1}, 4, 0);
+    hri_dnn_wish wish = {.limit_bytes = HRI_GPU_LIMIT_CONV, .deterministic = 1};
+    for (int i = 0; i < 2; i++) {
+        hri_dnn_graph_init(&g, &dnn);
+        hri_gpu_conv_graph(&g, &x);
+        CHECK_OK(hri_dnn_plans(&g, &wish, &plans[i], 1, &count));
+        hri_dnn_graph_deinit(&g);
+        wish.without = atoll(plans[0].tag) + 1;
+    }
+    CHECK(atoll(plans[0].tag) != atoll(plans[1].tag));
+    hri_dnn_unload(&dnn);
+}
+
 TEST(dnn, a_graph_that_makes_no_sense_is_refused_in_words) {
     static hri_dnn dnn;
     static hri_dnn_graph g;

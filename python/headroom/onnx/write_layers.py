@@ -119,6 +119,9 @@ def attention_packed(w: Writer, e: Entry) -> None:
     first = w.node("Split", [w.lie(w.get(e, 0), (2, 0, 3, 1, 4))], outputs=3, axis=0, num_outputs=3)
     names = [first, *w.nodes[-1]["output"][1:]]
     q, k, v = (w.node("Squeeze", [n, w.ints([0])]) for n in names)
+    queries = int(e.attributes.get("queries", "0"))
+    if queries:  # of the first places alone
+        q = w.node("Slice", [q, w.ints([0]), w.ints([queries]), w.ints([2])])
     w.put(e, _attend(w, e, q, k, v, None), HEADS)
 
 

@@ -7,6 +7,7 @@
 
 #include <dlfcn.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include "base/fault.h"
 
@@ -378,7 +379,8 @@ static int try_config(hri_dnn_graph *g, const hri_dnn_wish *wish, cudnnBackendDe
     hri_dnn_plan plan = {0};
     if (!describe(g, config, plan.tag, &notes) ||
         (wish->deterministic && (notes & 1u << CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC)) ||
-        (wish->exact && (notes & inexact)) || (wish->tag && strcmp(wish->tag, plan.tag) != 0)) {
+        (wish->exact && (notes & inexact)) || (wish->tag && strcmp(wish->tag, plan.tag) != 0) ||
+        (wish->without && strtoll(plan.tag, NULL, 10) == wish->without - 1)) {
         drop_to(g, before);
         return 0;
     }

@@ -93,6 +93,7 @@ typedef struct hri_dnn_wish {
     int deterministic; /* engines that are not are left out */
     int exact;         /* engines that round their inputs are left out */
     const char *tag;   /* NULL: any; else this one alone, if it is there */
+    int64_t without;   /* the number of an engine that is left out, counted from 1; 0: none */
 } hri_dnn_wish;
 
 /* At most `most` plans that the library can build, by its own guess of speed.  HR_E_UNSUPPORTED with g->text when there

@@ -241,6 +241,11 @@ hr_status hri_gpu_map_make(hri_gpu *gpu, hri_gpu_map *out, hr_type type, hr_addr
     const CUtensorMapDataType of = type == HR_TYPE_F32   ? CU_TENSOR_MAP_DATA_TYPE_FLOAT32
                                    : type == HR_TYPE_F16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
                                                          : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
+    int pushed;
+    hr_status status = hri_cuda_enter(gpu->dev, &pushed);
+    if (status != HR_OK) {
+        return hri_gpu_fail(gpu, status, "no context for a map of a tensor");
+    }
     const CUresult result =
         HRI_FAULT(LAUNCH)
             ? CUDA_ERROR_UNKNOWN
@@ -248,7 +253,9 @@ hr_status hri_gpu_map_make(hri_gpu *gpu, hri_gpu_map *out, hr_type type, hr_addr
                   map, of, 4, (void *)(uintptr_t)at, sizes, strides, box, steps,
                   CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
                   CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
-    return hri_gpu_check(gpu, "cuTensorMapEncodeTiled", result);
+    status = hri_gpu_check(gpu, "cuTensorMapEncodeTiled", result);
+    hri_cuda_leave(gpu->dev, pushed);
+    return status;
 }
 
 hr_status hri_gpu_fill(hri_gpu *gpu, hr_addr to, uint8_t value, uint64_t bytes) {

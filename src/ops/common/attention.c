@@ -16,6 +16,16 @@ const hri_field hri_attention_fields[] = {
     {0},
 };
 
+const hri_field hri_attention_packed_fields[] = {
+    {"scale", "scale of the scores; 0: 1 / sqrt(D)", offsetof(hri_attention_packed_attr, scale),
+     HRI_FIELD_DOUBLE, "0"},
+    {"causal", "a place sees itself and what comes before",
+     offsetof(hri_attention_packed_attr, causal), HRI_FIELD_BOOL, NULL},
+    {"queries", "output of the first N places alone; 0: of all",
+     offsetof(hri_attention_packed_attr, queries), HRI_FIELD_INT, "0", .min = 0, .max = 1e15},
+    {0},
+};
+
 const hri_field hri_attention_masked_fields[] = {
     {"scale", "scale of the scores; 0: 1 / sqrt(D)", offsetof(hri_attention_masked_attr, scale),
      HRI_FIELD_DOUBLE, "0"},
@@ -77,18 +87,35 @@ void hri_attention_call(hri_attention *a, const hri_attention_masked_attr *p, co
     a->extra.first_sample = c->first_sample;
 }
 
-void hri_attention_packed(hri_attention *a, const hri_attention_attr *p, const hr_meta *qkv) {
+void hri_attention_packed(hri_attention *a, const hri_attention_packed_attr *p,
+                          const hr_meta *qkv) {
     const int64_t *dim = qkv->shape.dim;
-    *a = (hri_attention){.batch = dim[0], .heads = dim[3], .queries = dim[1], .depth = dim[4]};
-    a->keys = a->queries;
+    const hri_attention_attr plain = {p->scale, p->causal};
+    *a = (hri_attention){.batch = dim[0], .heads = dim[3], .keys = dim[1], .depth = dim[4]};
+    a->queries = p->queries ? p->queries : a->keys;
     a->group = 1;
     a->type = qkv->type;
-    set_sizes(a, p);
+    set_sizes(a, &plain);
     const int64_t row = a->heads * a->depth;
     a->q = (hri_attention_view){.batch = a->keys * 3 * row, .row = 3 * row};
     a->k = a->v = a->q;
     a->k.first = row;
     a->v.first = 2 * row;
+}
+
+hr_status hri_attention_packed_infer(hri_infer *c, const hr_meta *qkv, hr_meta *o, hr_meta *lse) {
+    const hri_attention_packed_attr *p = c->attr;
+    const int64_t *dim = qkv->shape.dim;
+    if (!hr_type_is_real(qkv->type) || qkv->shape.rank != 5 || dim[2] != 3) {
+        return hri_infer_fail(c, "expected qkv (B, T, 3, H, D), floating point");
+    }
+    if (p->queries > dim[1] || (p->queries && p->causal)) {
+        return hri_infer_fail(c, "queries are at most T, and all of them with causal");
+    }
+    const int64_t queries = p->queries ? p->queries : dim[1];
+    *o = (hr_meta){qkv->type, {.rank = 4, .dim = {dim[0], queries, dim[3], dim[4]}}};
+    *lse = (hr_meta){HR_TYPE_F32, {.rank = 3, .dim = {dim[0], dim[3], queries}}};
+    return HR_OK;
 }
 
 double hri_attention_flops(const hri_attention *a) {

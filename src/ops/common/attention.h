@@ -22,6 +22,15 @@ typedef struct hri_attention_attr {
 
 extern const hri_field hri_attention_fields[];
 
+/* attention_packed: the same in front, so that one may be read as the other. */
+typedef struct hri_attention_packed_attr {
+    double scale;
+    bool causal;
+    int64_t queries; /* the first so many places alone ask; 0: all */
+} hri_attention_packed_attr;
+
+extern const hri_field hri_attention_packed_fields[];
+
 /* attention_masked: the same in front, so that one may be read as the other. */
 typedef struct hri_attention_masked_attr {
     double scale;
@@ -66,7 +75,9 @@ typedef struct hri_attention {
 /* Sizes and scale; views for data that the caller sets. */
 void hri_attention_apart(hri_attention *a, const hri_attention_attr *p, const hr_meta *q,
                          const hr_meta *k);
-void hri_attention_packed(hri_attention *a, const hri_attention_attr *p, const hr_meta *qkv);
+void hri_attention_packed(hri_attention *a, const hri_attention_packed_attr *p, const hr_meta *qkv);
+/* Shapes of o (B, queries, H, D) and lse (B, H, queries); what qkv or the attributes have wrong otherwise. */
+hr_status hri_attention_packed_infer(hri_infer *c, const hr_meta *qkv, hr_meta *o, hr_meta *lse);
 
 /* As hri_attention_apart, with what does not depend on the call; mask NULL: there is none. */
 void hri_attention_masked(hri_attention *a, const hri_attention_masked_attr *p, const hr_meta *q,
@@ -102,7 +113,7 @@ typedef struct hri_attention_words {
 } hri_attention_words;
 enum { HRI_ATTENTION_NATURAL = 2 };
 uint64_t hri_attention_words_bytes(const hri_attention *a, int causal, int turned);
-/* `turned` may be HRI_ATTENTION_NATURAL too: not turned, bits as keys lie (attention_hopper_bits_wide.cu).  Written at `at`; causal hides later keys too, which is not to be had with TURNED.  copy 0: none, else the mask is written there with rows of
+/* `turned` may be HRI_ATTENTION_NATURAL too: not turned, bits as keys lie (attention_hopper_bits_wide.cu and _pairs.cu).  Written at `at`; causal hides later keys too, which is not to be had with TURNED.  copy 0: none, else the mask is written there with rows of
  * `pitch` elements, a multiple of 64; pitch 0: as tiles of numbers. */
 hr_status hri_attention_words_make(const hri_attention *a, const hri_gpu_call *c, hr_addr mask,
                                    hr_addr at, int causal, int turned, hr_addr copy, int64_t pitch,

@@ -2,7 +2,8 @@
  *
  * The mask becomes one bit a score in the work space, as the threads that compute have their scores, and a byte for each 16 queries by
  * 64 keys that says what it does there (src/ops/cuda/attention_words.cu).  Forward attention_hopper_bits.cu reads a word a step, and the
- * numbers of a mask only where they are neither 0 nor so low that they hide; over 64 deep attention_hopper_bits_deep.cu does it.
+ * numbers of a mask only where they are neither 0 nor so low that they hide; over 64 deep attention_hopper_bits_pairs.cu does it,
+ * and with dropout, or where there are no maps of tensors, attention_hopper_bits_deep.cu.
  * Numbers of f32 are written again as those threads have their scores, so that the copy engine brings a warp its own in
  * one piece (attention_hopper_tiles.cuh).  Backward is in attention_scores.c. */
 #include <math.h>
@@ -14,6 +15,7 @@
 HRI_CU(attention_words);
 HRI_CU(attention_hopper_bits);
 HRI_CU(attention_hopper_bits_deep);
+HRI_CU(attention_hopper_bits_pairs);
 HRI_CU(attention_hopper_bits_wide);
 
 enum {
@@ -28,13 +30,17 @@ enum {
     BARS = 6, /* at most, of each kind */
     ONES_BYTES = 512,
     PIECE = 16,
-    KEY_BYTES = 64 * PIECE
+    KEY_BYTES = 64 * PIECE,
+    PAIRS_THREADS = 384,
+    PAIRS_BARS = 22,
+    PAIRS_NUMBERS = 4 * 128 * 64 * 2 /* bytes of a mask in shared memory */
 };
 
 typedef struct bits_shape {
     int64_t batch, head, rows, mask_batch, mask_head, mask_row;
     float over, keep;
     uint32_t node, limit;
+    int64_t samples;
 } bits_shape;
 
 /* With one row for all queries there is one tile of queries. */
@@ -153,9 +159,33 @@ int hri_attention_one_part(const hri_attention *a) {
     return type == HR_TYPE_F32 || (bits & (type == HR_TYPE_BF16 ? 0xffffu : 0x1fffu)) == 0;
 }
 
+/* What a map can say. */
+static int mapped(const hri_attention_view *v) {
+    return v->row % 8 == 0 && v->batch % 8 == 0 && v->row > 0 && v->batch > 0;
+}
+
+/* Over 64 deep, without dropout: attention_hopper_bits_pairs.cu, which has the same sum. */
+static uint64_t pairs_shared(const hri_attention *a) {
+    const uint64_t side = (uint64_t)2 * KEYS * DEPTH_MOST * 2;
+    const uint64_t numbers = keyed(a)  ? (uint64_t)2 * KEYS * 128
+                             : adds(a) ? (uint64_t)PAIRS_NUMBERS
+                                       : 0;
+    return 1024 + 5 * side + numbers + PAIRS_BARS * sizeof(uint64_t) +
+           2 * (uint64_t)(hri_gpu_up(a->keys, KEYS) + 1) * sizeof(uint32_t);
+}
+
+/* Rows of numbers that are one for all queries are no tiles. */
+static int pairs(const hri_attention *a, const hri_gpu *gpu) {
+    const hri_attention_extra *x = &a->extra;
+    return deep(a) && hri_gpu_maps(gpu) && has_mask(a) && !(x->drop > 0.0f) &&
+           (!adds(a) || keyed(a) || x->mask_row > 0) && mapped(&a->q) && mapped(&a->k) &&
+           mapped(&a->v) && pairs_shared(a) <= hri_gpu_warpgroup_shared(gpu);
+}
+
 /* Numbers of 2 bytes are as fast as they are. */
 static int tiled(const hri_attention *a, const hri_gpu *gpu) {
-    return a->extra.mask_type == HR_TYPE_F32 && hri_attention_numbers_tiled(a, gpu, 0);
+    return !pairs(a, gpu) && a->extra.mask_type == HR_TYPE_F32 &&
+           hri_attention_numbers_tiled(a, gpu, 0);
 }
 
 /* ---- the kernels ---- */
@@ -208,7 +238,8 @@ static int fits(const hri_attention *a, hri_gpu *gpu) {
            a->type != HR_TYPE_F32 && a->depth % 8 == 0 && a->depth > 0 &&
            (!deep(a) || fits_deep(a, gpu)) && a->batch * a->heads * a->queries > 0 && a->keys > 0 &&
            a->keys < 65536 * KEYS && x->mask_row < INT32_MAX / 8 && a->k.row == a->v.row &&
-           a->k.row < INT32_MAX / 2 && shared_bytes(a, gpu) <= hri_gpu_warpgroup_shared(gpu);
+           a->k.row < INT32_MAX / 2 &&
+           (pairs(a, gpu) || shared_bytes(a, gpu) <= hri_gpu_warpgroup_shared(gpu));
 }
 
 /* ---- many queries: attention_hopper_bits_wide.cu ---- */
@@ -250,11 +281,6 @@ static uint64_t wide_shared(const hri_attention *a) {
 
 static int64_t wide_works(const hri_attention *a) {
     return a->batch * a->heads * hri_gpu_up(a->queries, WIDE);
-}
-
-/* What a map can say. */
-static int mapped(const hri_attention_view *v) {
-    return v->row % 8 == 0 && v->batch % 8 == 0 && v->row > 0 && v->batch > 0;
 }
 
 /* Where more than half of the multiprocessors have work; with less, smaller blocks spread better.  Rows of numbers that are one for all queries are no tiles. */
@@ -307,22 +333,22 @@ static hr_status map_of(const hri_attention *a, hri_gpu *gpu, const hri_attentio
 
 /* Of rows of numbers, `row` elements each. */
 static hr_status map_of_numbers(const hri_attention *a, hri_gpu *gpu, hr_addr at, int64_t row,
-                                hri_gpu_map *out) {
+                                uint32_t rows, hri_gpu_map *out) {
     const hri_attention_extra *x = &a->extra;
     const uint64_t bytes = hr_type_bytes(x->mask_type), line = (uint64_t)row * bytes;
     const uint64_t sizes[4] = {(uint64_t)row, (uint64_t)x->mask_rows, (uint64_t)x->mask_heads,
                                (uint64_t)x->mask_samples};
     const uint64_t strides[3] = {line, line * (uint64_t)x->mask_rows,
                                  line * (uint64_t)(x->mask_rows * x->mask_heads)};
-    const uint32_t box[4] = {(uint32_t)(128 / bytes), WIDE, 1, 1};
+    const uint32_t box[4] = {(uint32_t)(128 / bytes), rows, 1, 1};
     return hri_gpu_map_make(gpu, out, x->mask_type, at, sizes, strides, box);
 }
 
-/* Queries, keys, values and numbers, in this order. */
+/* Queries, `own` at a time, keys, values and numbers, in this order. */
 static hr_status maps_make(const hri_attention *a, hri_gpu *gpu, const hri_gpu_attention_at *at,
-                           hr_addr numbers, int64_t row, hri_gpu_map out[4]) {
+                           hr_addr numbers, int64_t row, uint32_t own, hri_gpu_map out[4]) {
     const int64_t key_heads = a->heads / a->group;
-    hr_status status = map_of(a, gpu, &a->q, at->q, a->heads, a->queries, WIDE, &out[0]);
+    hr_status status = map_of(a, gpu, &a->q, at->q, a->heads, a->queries, own, &out[0]);
     if (status == HR_OK) {
         status = map_of(a, gpu, &a->k, at->k, key_heads, a->keys, KEYS, &out[1]);
     }
@@ -330,7 +356,7 @@ static hr_status maps_make(const hri_attention *a, hri_gpu *gpu, const hri_gpu_a
         status = map_of(a, gpu, &a->v, at->v, key_heads, a->keys, KEYS, &out[2]);
     }
     if (status == HR_OK && numbers) {
-        status = map_of_numbers(a, gpu, numbers, row, &out[3]);
+        status = map_of_numbers(a, gpu, numbers, row, own, &out[3]);
     }
     return status;
 }
@@ -360,7 +386,7 @@ static hr_status wide_run(const hri_attention *a, const hri_gpu_call *c,
                            !numbers ? 0
                            : copy   ? copy
                                     : mask,
-                           pitch > 0 ? pitch : a->keys, maps);
+                           pitch > 0 ? pitch : a->keys, WIDE, maps);
     }
     if (status != HR_OK) {
         return status;
@@ -421,6 +447,35 @@ static hr_status key_numbers_make(const hri_attention *a, const hri_gpu_call *c,
         HRI_GPU_ARGS(&mask, &out->words, &out->seen, &t.all, &t.across, &keys, &over));
 }
 
+/* Over 64 deep: a block for each multiprocessor takes one tile of queries after the other. */
+static hr_status pairs_run(const hri_attention *a, const hri_gpu_call *c,
+                           const hri_gpu_attention_at *at, hri_attention_words w, bits_shape e,
+                           hr_addr mask) {
+    const int numbers = adds(a) && !keyed(a);
+    const uint32_t processors = hri_gpu_processors(c->gpu);
+    hri_attention_shape s = hri_attention_shape_of(a);
+    hr_addr v = at->v, o = at->o, lse = at->stats, control = c->control;
+    uint32_t items = (uint32_t)(a->batch * a->heads * hri_gpu_up(a->queries, OWN));
+    hri_gpu_map maps[4] = {0};
+    char defines[256];
+    const hr_status status = maps_make(a, c->gpu, at, numbers ? mask : 0, e.mask_row, OWN, maps);
+    if (status != HR_OK) {
+        return status;
+    }
+    snprintf(defines, sizeof defines,
+             "-DELEM=%s -DMELEM=%s -DDP=%d -DCAUSAL=%d -DBACKWARD=0 -DWGS=%d -DBLOCKS=1 -DMASK=0 "
+             "-DNUMBERS=%d -DKEYED=%d -DPAIRS=1",
+             hri_gpu_type(a->type), hri_gpu_type(adds(a) ? a->extra.mask_type : a->type),
+             DEPTH_MOST, a->causal != 0, OWN / 64, adds(a), keyed(a));
+    const hri_gpu_grid grid = {.x = items < processors ? items : processors,
+                               .threads = PAIRS_THREADS,
+                               .shared_bytes = (uint32_t)pairs_shared(a)};
+    return hri_gpu_launch(c->gpu, &hri_cu_attention_hopper_bits_pairs, defines,
+                          "attention_forward_pairs", &grid,
+                          HRI_GPU_ARGS(&maps[0], &maps[1], &maps[2], &maps[3], &v, &o, &lse, &s,
+                                       &w.words, &w.seen, &e, &mask, &control, &items));
+}
+
 hr_status hri_attention_bits_run(const hri_attention *a, const hri_gpu_call *c,
                                  const hri_gpu_attention_at *at) {
     if (wide(a, c->gpu)) {
@@ -437,10 +492,11 @@ hr_status hri_attention_bits_run(const hri_attention *a, const hri_gpu_call *c,
     hr_addr copy =
         by_tiles || pitch > 0 ? c->workspace + hri_attention_words_bytes(a, a->causal != 0, 0) : 0;
     char defines[256];
-    const hr_status status = keyed(a)
-                                 ? key_numbers_make(a, c, mask, &w)
-                                 : hri_attention_words_make(a, c, mask, c->workspace,
-                                                            a->causal != 0, 0, copy, pitch, &w);
+    const hr_status status =
+        keyed(a) ? key_numbers_make(a, c, mask, &w)
+                 : hri_attention_words_make(a, c, mask, c->workspace, a->causal != 0,
+                                            pairs(a, c->gpu) ? HRI_ATTENTION_NATURAL : 0, copy,
+                                            pitch, &w);
     if (status != HR_OK) {
         return status;
     }
@@ -453,12 +509,16 @@ hr_status hri_attention_bits_run(const hri_attention *a, const hri_gpu_call *c,
                     .over = 1.0f / a->scale,
                     .keep = x->drop < 1.0f ? 1.0f / (1.0f - x->drop) : 0.0f,
                     .node = x->node,
-                    .limit = (uint32_t)ceil((double)x->drop * 0x1p24) << 8};
+                    .limit = (uint32_t)ceil((double)x->drop * 0x1p24) << 8,
+                    .samples = a->batch};
     if (pitch > 0) {
         mask = copy;
         e.mask_row = x->mask_row ? pitch : 0;
         e.mask_head = x->mask_head ? x->mask_rows * pitch : 0;
         e.mask_batch = x->mask_batch ? x->mask_heads * x->mask_rows * pitch : 0;
+    }
+    if (pairs(a, c->gpu)) {
+        return pairs_run(a, c, at, w, e, mask);
     }
     snprintf(defines, sizeof defines,
              "-DELEM=%s -DMELEM=%s -DDP=%d -DCAUSAL=%d -DBACKWARD=0 -DWGS=%d -DBLOCKS=%d -DMASK=0 "

@@ -31,6 +31,8 @@ typedef struct hri_conv {
     int64_t ph_after,
         pw_after;   /* the pad at the bottom and at the right; ph and pw at the top and left */
     int64_t cg, og; /* channels a group */
+    const struct hri_gemm_tiles
+        *tiles; /* matrix units (gemm_tiles.h); NULL: those of the processor */
 } hri_conv;
 
 /* Checks everything; x, w and y are filled in by the caller where the op knows them.  The reason goes to c. */

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "ops/common/blocks.h"
-#include "ops/common/conv_bands.h"
+#include "ops/common/conv_tiles.h"
 #include "ops/common/gemm.h"
 
 enum {
@@ -19,15 +19,8 @@ enum {
 
 static const float zeros[BLOCK];
 
-/* A convolution as forward has it: of the gradient of the input, dy is read and dx is written. */
-typedef struct plan {
-    int64_t n, h, w, c; /* what is read */
-    int64_t oh, ow, o;  /* what is written */
-    int64_t ph, pw;     /* zeros above and to the left */
-    int turned;         /* weights are read as the gradient of the input needs them */
-    hri_bands bands;
-    int64_t columns, parts; /* outputs of a task, tasks for all of them */
-} plan;
+typedef hri_bands_plan plan;
+typedef hri_bands_job job;
 
 static void cut_plan(plan *p) {
     p->bands = hri_bands_of(p->n, p->oh, p->ow, TILES);
@@ -39,12 +32,14 @@ static void cut_plan(plan *p) {
 
 static plan forward_of(const hri_conv *v) {
     plan p = {v->n, v->h, v->w, v->c, v->oh, v->ow, v->o, v->ph, v->pw};
+    p.tiles = v->tiles;
     cut_plan(&p);
     return p;
 }
 
 static plan input_of(const hri_conv *v) {
     plan p = {v->n, v->oh, v->ow, v->o, v->h, v->w, v->c, TAPS - 1 - v->ph, TAPS - 1 - v->pw, 1};
+    p.tiles = v->tiles;
     cut_plan(&p);
     return p;
 }
@@ -100,16 +95,6 @@ uint64_t hri_winograd_input_workspace(const hri_conv *v, uint32_t threads) {
 }
 
 /* ---- a block of channels ---- */
-
-typedef struct job {
-    const plan *p;
-    const float *x,
-        *w; /* w (TAPS, TAPS, C, O), or (TAPS, TAPS, O, C) turned: O is what is written */
-    float *y;
-    const void *bias;
-    hr_type bias_type;
-    float *workspace;
-} job;
 
 /* The part of the result that a task computes. */
 typedef struct part {
@@ -289,11 +274,30 @@ static void run_part(void *arg, uint32_t number, uint32_t worker) {
     finish(j, &t, &s);
 }
 
+/* Whether matrix units have room, whatever the number of images: bits must not depend on it. */
+static int fits_tiles(const plan *p) {
+    enum { MANY = 1 << 20, SPARE = 1024 };
+    static float nowhere[1];
+    int fits = 1;
+    for (int64_t n = 1; n <= MANY; n *= MANY) {
+        plan q = *p;
+        scratch s;
+        q.n = n;
+        cut_plan(&q);
+        fits = fits && hri_conv_tiles_floats(&q) + SPARE <= scratch_init(&s, &q, nowhere);
+    }
+    return fits;
+}
+
 static void run(const plan *p, const hri_call *c) {
     const int bias = c->sig->in_count > 2;
     job j = {.p = p, .x = c->in[0], .w = c->in[1], .y = c->out[0], .workspace = c->workspace};
     j.bias = bias ? c->in[2] : NULL;
     j.bias_type = bias ? c->sig->in[2].type : HR_TYPE_F32;
+    scratch s;
+    if (fits_tiles(p) && hri_conv_tiles_run(&j, scratch_init(&s, p, c->workspace), c->threads)) {
+        return;
+    }
     hri_threads_run(c->threads, (uint32_t)(p->parts * hri_bands_count(&p->bands)), run_part, &j);
 }
 

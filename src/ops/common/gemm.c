@@ -8,6 +8,7 @@
 #include "ops/common/gemm_wide.h"
 #endif
 #include "ops/common/gemm_kernel.h"
+#include "ops/common/gemm_tiles.h"
 
 enum {
     MR = HRI_GEMM_MR,
@@ -67,10 +68,11 @@ typedef struct job {
     int64_t scratch_floats;
     float *partial; /* (parts, batch, M, N) */
     hri_gemm_kernels kernels;
-    int in_place;   /* the kernels write the result where it belongs, or among the parts */
-    int64_t groups; /* of rows: a task computes one with the same panels of B */
-    int64_t rows;   /* of a group */
-    int64_t m_tile; /* rows that are computed together */
+    hri_gemm_tiles tiles; /* multiply is NULL: not for this product */
+    int in_place;         /* the kernels write the result where it belongs, or among the parts */
+    int64_t groups;       /* of rows: a task computes one with the same panels of B */
+    int64_t rows;         /* of a group */
+    int64_t m_tile;       /* rows that are computed together */
 } job;
 
 /* One row of results to its place, in its type. */
@@ -252,6 +254,48 @@ static float *aligned(float *p) {
     return (float *)(((uintptr_t)p + 63) & ~(uintptr_t)63);
 }
 
+/* ---- by matrix units ---- */
+
+/* Rows whose panels of tiles have room next to those of B; a multiple of HRI_TILES_PANEL. */
+static int64_t tile_rows(const cut *u, int64_t k) {
+    const int64_t kc = k < KC ? k : KC;
+    const int64_t left = scratch_floats(u, k) - 16 - hri_gemm_tiles_floats(u->n_tile, kc);
+    const int64_t panels = left / hri_gemm_tiles_floats(HRI_TILES_PANEL, kc);
+    return (panels < MC / HRI_TILES_PANEL ? panels : MC / HRI_TILES_PANEL) * HRI_TILES_PANEL;
+}
+
+/* Plain matrices of f32 that fill tiles.  Rows do not count: what a row becomes depends on no other. */
+static int fits_tiles(const hri_gemm *g, const cut *u) {
+    enum { LEAST_N = 32, LEAST_K = 64 };
+    const int plain = (g->pack_a == hri_pack_a || g->pack_a == hri_pack_a_t) &&
+                      (g->pack_b == hri_pack_b || g->pack_b == hri_pack_b_t);
+    return plain && !g->row && !g->add && g->a_type == HR_TYPE_F32 && g->b_type == HR_TYPE_F32 &&
+           g->c_type == HR_TYPE_F32 && g->n >= LEAST_N && g->k >= LEAST_K && tile_rows(u, g->k) > 0;
+}
+
+/* A block of the depth of a group of tiles: B to its panels, then so many rows after another. */
+static void multiply_tiles(const job *w, int64_t part, int64_t batch, int64_t first, int64_t last,
+                           int64_t n0, int64_t nc, int64_t k0, int64_t kc, uint16_t *at) {
+    const hri_gemm *g = w->g;
+    const int a_straight = g->pack_a == hri_pack_a_t, b_straight = g->pack_b == hri_pack_b;
+    const float *a = (const float *)g->a + batch * g->a_step;
+    const float *b = (const float *)g->b + batch * g->b_step;
+    uint16_t *const of_a = at + 2 * hri_gemm_tiles_floats(nc, kc);
+    const int64_t rows = tile_rows(&w->u, g->k);
+    w->tiles.pack_b(b + (b_straight ? k0 * g->ldb + n0 : n0 * g->ldb + k0), g->ldb, b_straight, nc,
+                    kc, at);
+    for (int64_t m0 = first; m0 < last; m0 += rows) {
+        const int64_t mc = last - m0 < rows ? last - m0 : rows;
+        w->tiles.pack_a(a + (a_straight ? k0 * g->lda + m0 : m0 * g->lda + k0), g->lda, a_straight,
+                        mc, kc, of_a);
+        float *const c = place_of(w, part, batch, m0, n0);
+        w->tiles.multiply(mc, nc, kc, of_a, at, c, g->n, k0 == part * w->u.k_part);
+        if (g->bias && w->u.parts == 1 && k0 + kc == g->k) {
+            add_bias(g, batch, nc, n0, mc, c);
+        }
+    }
+}
+
 /* Task: a group of tiles of one part, one block of the depth after the other. */
 static void run_tiles(void *arg, uint32_t number, uint32_t worker) {
     const job *w = arg;
@@ -272,6 +316,13 @@ static void run_tiles(void *arg, uint32_t number, uint32_t worker) {
     const int64_t depth = g->k < KC ? g->k : KC;
     float *room = aligned(w->scratch + worker * w->scratch_floats); /* (MC, n_tile) */
     float *a = room + MC * u->n_tile, *b = a + MC * depth;
+    if (w->tiles.multiply) {
+        for (int64_t k0 = begin; k0 < end; k0 += KC) {
+            multiply_tiles(w, part, batch, first, last, n0, nc, k0, end - k0 < KC ? end - k0 : KC,
+                           (uint16_t *)(void *)room);
+        }
+        return;
+    }
     for (int64_t k0 = begin; k0 < end; k0 += KC) {
         const int64_t kc = end - k0 < KC ? end - k0 : KC;
         g->pack_b(g, batch, n0, nc, k0, kc, b);
@@ -358,6 +409,9 @@ static void add_parts(void *arg, uint64_t begin, uint64_t end, uint32_t worker) 
 void hri_gemm_run(const hri_gemm *g, hri_threads *threads, void *workspace) {
     job w = {.g = g, .u = cut_of(g->batch, g->m, g->n, g->k), .scratch = workspace};
     w.kernels = hri_gemm_kernels_pick();
+    if (fits_tiles(g, &w.u)) {
+        w.tiles = g->tiles ? *g->tiles : hri_gemm_tiles_pick();
+    }
     w.scratch_floats = scratch_floats(&w.u, g->k);
     w.partial = w.scratch + w.scratch_floats * hri_threads_count(threads);
     group_tiles(&w, hri_threads_count(threads));

@@ -72,6 +72,8 @@ struct hri_gemm {
     hr_type a_type, b_type;
     int64_t lda, ldb;       /* for the plain packers: elements between rows */
     int64_t a_step, b_step; /* and between batches */
+    const struct hri_gemm_tiles
+        *tiles; /* matrix units (gemm_tiles.h); NULL: those of the processor */
 };
 
 /* Plain packers: A (M, K), A transposed (K, M), B (K, N), B transposed (N, K), any real type. */

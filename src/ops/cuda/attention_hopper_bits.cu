@@ -315,6 +315,6 @@ HR_KERNEL __launch_bounds__(THREADS, BLOCKS)
             tiles);
     }
     if (NUMBERS) {
-        weigh_blind(blind, o, lse, mask, v, a, seen, e, control);
+        weigh_blind(this_block(), blind, o, lse, mask, v, a, seen, e, control);
     }
 }

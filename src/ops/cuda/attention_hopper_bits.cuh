@@ -20,6 +20,9 @@
 #ifndef ONES
 #define ONES 0
 #endif
+#ifndef PAIRS // a block has several tiles of queries, and two tiles of keys a step
+#define PAIRS 0
+#endif
 #ifndef TILED // numbers are tiles of attention_words.cu
 #define TILED 0
 #endif
@@ -31,6 +34,7 @@ struct bits_shape {
     float over;         // 1 / scale: scores are scaled later
     float keep;         // what is not dropped is multiplied by it
     hr_u32 node, limit; // draws under the limit drop
+    hr_i64 samples;     // of the batch
 };
 
 #define ONE_ONE (is_bf16(ELEM()) ? 0x3f803f80u : 0x3c003c00u)
@@ -304,8 +308,8 @@ struct place {
         head = block / tiles;
         b = head / a.heads;
         h = head % a.heads;
-        if (TILED && ADD && e.head != 0 && e.batch == 0) { // samples that share a mask run side by side
-            const hr_i64 samples = gridDim.x / tiles / a.heads;
+        if ((TILED || PAIRS) && ADD && e.head != 0 && e.batch == 0) { // samples that share a mask run side by side
+            const hr_i64 samples = PAIRS ? e.samples : gridDim.x / tiles / a.heads;
             b = head % samples;
             h = head / samples;
             head = b * a.heads + h;
@@ -316,7 +320,7 @@ struct place {
 };
 
 // Queries that see nothing, but are hidden from by finite numbers: `blind` as attend returns it.
-HR_INLINE void weigh_blind(hr_u32 blind, ELEM *o, float *lse, const MELEM *mask, const ELEM *v,
+HR_INLINE void weigh_blind(hr_u32 block, hr_u32 blind, ELEM *o, float *lse, const MELEM *mask, const ELEM *v,
                            const shape &a, const hr_u8 *seen, const bits_shape &e,
                            const hr_control *control) {
     const int all = (int)((a.keys + TILE - 1) / TILE), lane = threadIdx.x & 31;
@@ -326,7 +330,7 @@ HR_INLINE void weigh_blind(hr_u32 blind, ELEM *o, float *lse, const MELEM *mask,
     if (!__any_sync(0xffffffffu, blind != 0)) {
         return;
     }
-    at.init(this_block(), a, e);
+    at.init(block, a, e);
     for (int n = lane; n < all && own < at.count; n += 32) {
         finite |= seen[at.tile + own * e.rows + n] & FINITE;
     }

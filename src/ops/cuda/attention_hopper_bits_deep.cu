@@ -298,6 +298,6 @@ HR_KERNEL __launch_bounds__(THREADS, BLOCKS)
             : attend<false>(k, v, o, lse, a, bits, e, mask, control, ring, room, numbers_of_keys,
                             full, order, tiles);
     if (NUMBERS) {
-        weigh_blind(blind, o, lse, mask, v, a, seen, e, control);
+        weigh_blind(this_block(), blind, o, lse, mask, v, a, seen, e, control);
     }
 }

@@ -7,7 +7,7 @@
 // written again with `pitch` elements a row, a multiple of 64; those behind the last key are 0.  TILED: numbers are written again as threads
 // have their scores, 1,024 of each tile that has any to add.  TURNED: tiles are 16 keys by 64 queries, for the
 // gradient of keys; a thread has queries n * 8 + lane % 4 * 2 and the one behind then, n up to 7.  NATURAL: a thread has keys n * 8 + lane % 4 * 2
-// and the one behind, as keys lie (attention_hopper_bits_wide.cu).  ELEM is the type of the scores' operands.
+// and the one behind, as keys lie (attention_hopper_bits_wide.cu and _pairs.cu).  ELEM is the type of the scores' operands.
 #ifndef TURNED
 #define TURNED 0
 #endif
@@ -71,6 +71,28 @@ template <typename T, int N> HR_INLINE void look(keys16 &m, const hr_pack<T, N> 
         m.adds |= !hidden && y != 0.0f;
         m.finite |= EXACT ? !hidden && !(fabsf(y) <= LARGE) : hidden && y > none;
     }
+}
+// Halves two at a time, where none is so low that it might hide: sign and two bits of the exponent are not all set.
+template <typename T> HR_INLINE void look_halves(keys16 &m, const hr_pack<T, 8> &x, int first) {
+    const hr_pack<hr_u32, 4> y = *(const hr_pack<hr_u32, 4> *)&x;
+    hr_u32 low = 0, any = 0;
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        low |= y.at[i] & y.at[i] << 1 & y.at[i] << 2;
+        any |= y.at[i];
+    }
+    if (EXACT || low & 0x80008000u) {
+        look<T, 8>(m, x, first);
+    } else {
+        m.shown |= 0xffu << first;
+        m.adds |= (any & 0x7fff7fffu) != 0;
+    }
+}
+HR_INLINE void look(keys16 &m, const hr_pack<hr_bf16, 8> &x, int first) {
+    look_halves(m, x, first);
+}
+HR_INLINE void look(keys16 &m, const hr_pack<hr_f16, 8> &x, int first) {
+    look_halves(m, x, first);
 }
 // 16 of them in memory, in pieces; what is not there is 0.
 enum { EACH = WHOLE ? 16 / (int)sizeof(MELEM) : 1 };
