@@ -283,14 +283,17 @@ static int64_t wide_works(const hri_attention *a) {
     return a->batch * a->heads * hri_gpu_up(a->queries, WIDE);
 }
 
-/* Where more than half of the multiprocessors have work; with less, smaller blocks spread better.  Rows of numbers that are one for all queries are no tiles. */
+/* Where more than half of the multiprocessors have work; with less, smaller blocks spread better.  Rows of numbers that are one for all queries
+ * are no tiles.  Rows of numbers that all heads share mostly hide, and blocks of 128 queries pass over more tiles: they are as fast or
+ * faster there (docs/performance.md). */
 static int wide(const hri_attention *a, hri_gpu *gpu) {
     const hri_attention_extra *x = &a->extra;
     const int64_t works = wide_works(a);
     return fits(a, gpu) && hri_gpu_maps(gpu) && !deep(a) && has_mask(a) && !(x->drop > 0.0f) &&
-           (!adds(a) || keys_alone(a) || x->mask_row > 0) && a->queries > NARROW &&
-           works * 2 > hri_gpu_processors(gpu) && works < INT32_MAX && mapped(&a->q) &&
-           mapped(&a->k) && mapped(&a->v) && wide_shared(a) <= hri_gpu_warpgroup_shared(gpu);
+           (!adds(a) || keys_alone(a) || (x->mask_row > 0 && x->mask_head > 0)) &&
+           a->queries > NARROW && works * 2 > hri_gpu_processors(gpu) && works < INT32_MAX &&
+           mapped(&a->q) && mapped(&a->k) && mapped(&a->v) &&
+           wide_shared(a) <= hri_gpu_warpgroup_shared(gpu);
 }
 
 static uint64_t wide_workspace(const hri_attention *a) {
