@@ -1,7 +1,10 @@
 /* Putting the calls of a plan into queues, capturing them, and the results around a replay. */
 #include <string.h>
+#include <time.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
+#include "run/doze.h"
 #include "run/execute_gpu_parts.h"
 
 /* ---- making one ---- */
@@ -339,8 +342,11 @@ hr_status hri_exec_gpu_run(hri_exec_gpu *x, uint32_t step, uint32_t first_sample
     if (x->moves && !x->wire) {
         return HR_E_UNSUPPORTED; /* not alone */
     }
-    const hr_status status = hri_exec_gpu_feed(x, step, first_sample);
-    return status == HR_OK ? run_timed(x, node) : status;
+    hr_status status = hri_exec_gpu_feed(x, step, first_sample);
+    const uint64_t now = hri_clock_ns();
+    status = status == HR_OK ? run_timed(x, node) : status;
+    x->launched_ns = status == HR_OK ? now : 0;
+    return status;
 }
 
 void hri_exec_gpu_drop(hri_exec_gpu *x) {
@@ -354,19 +360,40 @@ uint64_t hri_exec_gpu_busy_ns(hri_exec_gpu *x) {
     return hr_event_elapsed(x->lane->begun, x->lane->over, &ns) == HR_OK ? ns : 0;
 }
 
+static void doze(const hri_exec_gpu *x) {
+    const uint64_t ns =
+        x->launched_ns ? hri_doze_ns(x->launched_ns, x->took_ns, hri_clock_ns()) : 0;
+    if (ns) {
+        const struct timespec t = {(time_t)(ns / 1000000000u), (long)(ns % 1000000000u)};
+        (void)nanosleep(&t, NULL); /* a signal ends it early */
+    }
+}
+
+static void run_is_over(hri_exec_gpu *x) {
+    if (x->launched_ns) {
+        x->took_ns[1] = x->took_ns[0];
+        x->took_ns[0] = hri_exec_gpu_busy_ns(x);
+        x->launched_ns = 0;
+    }
+}
+
 hr_status hri_exec_gpu_wait(hri_exec_gpu *x) {
     hr_status status = HR_OK;
+    doze(x);
     for (int i = 0; i < HRI_ENGINE_LANES; i++) { /* every queue, whatever the one before said */
         const hr_status synced = hr_queue_sync(hri_exec_gpu_queue(x, (hri_engine_lane)i));
         status = status == HR_OK ? synced : status;
     }
+    run_is_over(x);
     return status;
 }
 
 hr_status hri_exec_gpu_get(hri_exec_gpu *x, hr_value v, uint64_t at, void *to, uint64_t bytes) {
     for (uint32_t i = 0; i < x->result_count; i++) {
         if (x->results[i].value == v) {
+            doze(x);
             const hr_status status = hr_queue_sync(hri_exec_gpu_queue(x, HRI_ENGINE_COMPUTE));
+            run_is_over(x);
             if (status == HR_OK) {
                 memcpy(to, x->lane->back + x->results[i].at + at, bytes);
             }

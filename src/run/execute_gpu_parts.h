@@ -40,6 +40,9 @@ struct hri_exec_gpu {
     hr_event **marks;     /* of profiles: before the first call, and behind each; NULL: none yet */
     hri_gpu_graph *graph; /* NULL: run call by call */
     uint32_t input_count, result_count;
+    uint64_t
+        launched_ns; /* when the run that is not waited for yet was launched; 0: there is none */
+    uint64_t took_ns[2]; /* the device, for the last two; 0: not known */
 };
 
 static inline hr_addr hri_exec_gpu_addr(const void *pointer) {

@@ -185,12 +185,13 @@ HR_INLINE hr_u32 attend(const ELEM *k, const ELEM *v, ELEM *o, float *lse, const
             bar_wait(own_bar, flip);
             flip ^= 1;
             add_tile(s, own_room, e.over);
-            __syncwarp();
         } else if (adds(j)) {
             hr_async_wait<1>();
             add_numbers(s, room + threadIdx.x * 16, down, e.over);
         }
-        copy_ahead(j + 1);
+        if (!TILED) {
+            copy_ahead(j + 1);
+        }
         const bool hides = !KEYED && __any_sync(0xffffffffu, now != ~0u);
         if (hides && !SUMMED) {
             hide(s, now);
@@ -215,6 +216,9 @@ HR_INLINE hr_u32 attend(const ELEM *k, const ELEM *v, ELEM *o, float *lse, const
                 hide(s, now);
             }
             rise<ADDING || (NUMBERS && KEYED), SUMMED>(r, s, p, part, sums, out, scale);
+        }
+        if (TILED) { // all lanes have their numbers: that they were asked for would not be enough
+            copy_ahead(j + 1);
         }
         r.sum[0] += part[0];
         r.sum[1] += part[1];

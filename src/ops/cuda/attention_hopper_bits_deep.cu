@@ -167,11 +167,12 @@ HR_INLINE hr_u32 attend(const ELEM *k, const ELEM *v, ELEM *o, float *lse, const
             bar_wait(own_bar + j % ROOMS, flips >> j % ROOMS & 1u);
             flips ^= 1u << j % ROOMS;
             add_tile(x, own_room + j % ROOMS * NUMBERS_OF_WARP, e.over);
-            __syncwarp();
         } else if (adds(j)) {
             add_numbers(x, room + j % ROOMS * (ROOM / ROOMS) + threadIdx.x * 16, down, e.over);
         }
-        copy_ahead(j + ROOMS);
+        if (!TILED) {
+            copy_ahead(j + ROOMS);
+        }
         if (!KEYED && __any_sync(0xffffffffu, now != ~0u)) {
             hide(x, now);
         }
@@ -184,6 +185,9 @@ HR_INLINE hr_u32 attend(const ELEM *k, const ELEM *v, ELEM *o, float *lse, const
         } else {
             over();
             pin(out);
+        }
+        if (TILED) { // all lanes have their numbers: that they were asked for would not be enough
+            copy_ahead(j + ROOMS);
         }
         r.sum[0] += part[0];
         r.sum[1] += part[1];
