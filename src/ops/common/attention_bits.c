@@ -364,6 +364,21 @@ static hr_status maps_make(const hri_attention *a, hri_gpu *gpu, const hri_gpu_a
     return status;
 }
 
+static bits_shape bits_shape_of(const hri_attention *a, const hri_attention_words *w) {
+    const hri_attention_extra *x = &a->extra;
+    return (bits_shape){.batch = w->batch,
+                        .head = w->head,
+                        .rows = w->row,
+                        .mask_batch = x->mask_batch,
+                        .mask_head = x->mask_head,
+                        .mask_row = x->mask_row,
+                        .over = 1.0f / a->scale,
+                        .keep = x->drop < 1.0f ? 1.0f / (1.0f - x->drop) : 0.0f,
+                        .node = x->node,
+                        .limit = (uint32_t)ceil((double)x->drop * 0x1p24) << 8,
+                        .samples = a->batch};
+}
+
 static int power_of_two(float x) {
     int exponent;
     return frexpf(x, &exponent) == 0.5f && exponent > -8 && exponent < 8;
@@ -394,13 +409,7 @@ static hr_status wide_run(const hri_attention *a, const hri_gpu_call *c,
     if (status != HR_OK) {
         return status;
     }
-    bits_shape e = {.batch = w.batch,
-                    .head = w.head,
-                    .rows = w.row,
-                    .mask_batch = x->mask_batch,
-                    .mask_head = x->mask_head,
-                    .mask_row = x->mask_row,
-                    .over = 1.0f / a->scale};
+    bits_shape e = bits_shape_of(a, &w);
     const rooms r = rooms_of(a);
     snprintf(defines, sizeof defines,
              "-DELEM=%s -DMELEM=%s -DDP=%d -DCAUSAL=%d -DBACKWARD=0 -DWGS=%d -DBLOCKS=1 -DMASK=0 "
@@ -503,17 +512,7 @@ hr_status hri_attention_bits_run(const hri_attention *a, const hri_gpu_call *c,
     if (status != HR_OK) {
         return status;
     }
-    bits_shape e = {.batch = w.batch,
-                    .head = w.head,
-                    .rows = w.row,
-                    .mask_batch = x->mask_batch,
-                    .mask_head = x->mask_head,
-                    .mask_row = x->mask_row,
-                    .over = 1.0f / a->scale,
-                    .keep = x->drop < 1.0f ? 1.0f / (1.0f - x->drop) : 0.0f,
-                    .node = x->node,
-                    .limit = (uint32_t)ceil((double)x->drop * 0x1p24) << 8,
-                    .samples = a->batch};
+    bits_shape e = bits_shape_of(a, &w);
     if (pitch > 0) {
         mask = copy;
         e.mask_row = x->mask_row ? pitch : 0;

@@ -74,18 +74,8 @@ HR_INLINE void product_wide(float (&d)[2][8][4], const char *a, int a_on, const 
 #endif
 }
 
-// ---- who has registers, and whose turn it is ----
+// ---- whose turn it is ----
 
-template <int N> HR_INLINE void registers_fewer() {
-#ifdef __CUDA_ARCH_FEAT_SM90_ALL
-    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(N));
-#endif
-}
-template <int N> HR_INLINE void registers_more() {
-#ifdef __CUDA_ARCH_FEAT_SM90_ALL
-    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(N));
-#endif
-}
 // Nothing but time depends on it.
 HR_INLINE void turn_wait(int warpgroup) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
@@ -97,50 +87,9 @@ HR_INLINE void turn_pass(int warpgroup) {
     asm volatile("bar.arrive %0, 256;" ::"r"(2 - warpgroup) : "memory");
 #endif
 }
-// Where a tensor lies, for the copy engine (cuTensorMapEncodeTiled).
-struct __align__(64) tensor_map {
-    char bytes[128];
-};
-// A box of it; its bytes arrive at `bar`.
-HR_INLINE void load_box(char *to, const tensor_map &map, hr_u64 *bar, int x, int y, int z, int w) {
-#ifdef HRI_EMULATED
-    hr_emulated_tile(to, &map, x, y, z, w);
-    (void)bar;
-#elif defined(__CUDA_ARCH_FEAT_SM90_ALL)
-    asm volatile(
-        "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, "
-        "{%3, %4, %5, %6}], [%2];" ::"r"((hr_u32)__cvta_generic_to_shared(to)),
-        "l"(&map), "r"((hr_u32)__cvta_generic_to_shared(bar)), "r"(x), "r"(y), "r"(z), "r"(w)
-        : "memory");
-#endif
-}
-// Before the boxes that arrive at a barrier, and behind them.
-HR_INLINE void boxes_begin(hr_u64 *bar, hr_u32 bytes) {
-    bar_expect(bar, bytes);
-}
-HR_INLINE void boxes_end(hr_u64 *bar) {
-#ifdef HRI_EMULATED // they are there
-    bar_arrive(bar);
-#else
-    (void)bar;
-#endif
-}
 
 // ---- where things are ----
 
-// A place in a ring of `SLOTS`.
-template <int SLOTS> struct cursor {
-    int slot;
-    hr_u32 phase;
-    HR_INLINE void init() {
-        slot = 0;
-        phase = 0;
-    }
-    HR_INLINE void next() {
-        slot = slot == SLOTS - 1 ? 0 : slot + 1;
-        phase ^= slot == 0;
-    }
-};
 struct memory {
     char *queries, *keys, *values, *numbers;
     hr_u64 *k_full, *k_empty, *v_full, *v_empty, *q_full, *q_empty, *list_full, *list_empty,
@@ -178,7 +127,7 @@ HR_INLINE hr_u32 tile_of(const hr_u32 *order, int count, int i) {
 // Two tiles of keys or values of a head: panels of 64 columns.
 HR_INLINE void load_step(char *to, const tensor_map &map, hr_u64 *bar, hr_u32 first, hr_u32 second,
                          int head, int b, int more = 0) {
-    boxes_begin(bar, WIDE_SIDE + more);
+    bar_expect(bar, WIDE_SIDE + more);
 #pragma unroll
     for (int half = 0; half < 2; half++) {
         const hr_u32 tile = (half ? second : first) & 0xffffu;
@@ -264,7 +213,7 @@ HR_INLINE void copy_all(const memory &m, const tensor_map &qm, const tensor_map 
             }
         } else if (first && role == 1) {
             bar_wait(m.q_empty, turn ^ 1u);
-            boxes_begin(m.q_full, OWN * DP * 2);
+            bar_expect(m.q_full, OWN * DP * 2);
 #pragma unroll
             for (int panel = 0; panel < PANELS; panel++) {
                 load_box(m.queries + panel * (OWN * 128), qm, m.q_full, panel * 64, (int)at.h,
@@ -283,7 +232,7 @@ HR_INLINE void copy_all(const memory &m, const tensor_map &qm, const tensor_map 
             for (int j = 0; j < count; j++) {
                 if (order[j] >> 16 & 0xffu) {
                     bar_wait(m.n_empty + number.slot, number.phase ^ 1u);
-                    boxes_begin(m.n_full + number.slot, HALF_NUMBERS);
+                    bar_expect(m.n_full + number.slot, HALF_NUMBERS);
 #pragma unroll
                     for (int panel = 0; panel < HALF_NUMBERS / (OWN * 128); panel++) {
                         load_box(m.numbers + number.slot * HALF_NUMBERS + panel * (OWN * 128), mm,

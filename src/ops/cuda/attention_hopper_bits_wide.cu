@@ -17,10 +17,6 @@
 #define NUMBER_ROOMS 2
 #endif
 
-struct alignas(64) tile_map {
-    hr_u64 opaque[16];
-};
-
 enum {
     Q_BYTES = OWN * 128,
     NUMBER_PANELS = (int)sizeof(MELEM) / 2, // of 128 bytes a row
@@ -32,18 +28,6 @@ enum {
 
 // ---- the copy engine ----
 
-HR_INLINE void load_tile(char *to, const tile_map &map, hr_u64 *bar, int c0, int c1, int c2,
-                         int c3) {
-#ifdef HRI_EMULATED
-    hr_emulated_tile(to, &map, c0, c1, c2, c3);
-#elif defined(__CUDA_ARCH_FEAT_SM90_ALL)
-    asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes "
-                 "[%0], [%1, {%3, %4, %5, %6}], [%2];" ::"r"((hr_u32)__cvta_generic_to_shared(to)),
-                 "l"(&map), "r"((hr_u32)__cvta_generic_to_shared(bar)), "r"(c0), "r"(c1), "r"(c2),
-                 "r"(c3)
-                 : "memory");
-#endif
-}
 HR_INLINE void load_row(char *to, const float *from, hr_u64 *bar) {
 #ifdef HRI_EMULATED
     for (int i = 0; i < TILE; i++) {
@@ -56,37 +40,8 @@ HR_INLINE void load_row(char *to, const float *from, hr_u64 *bar) {
                  : "memory");
 #endif
 }
-// What was begun with bar_expect is there at once where it is emulated.
-HR_INLINE void loads_end(hr_u64 *bar) {
-#ifdef HRI_EMULATED
-    bar_arrive(bar);
-#endif
-}
-template <bool MORE> HR_INLINE void take_registers() {
-#ifdef __CUDA_ARCH_FEAT_SM90_ALL
-    if (MORE) {
-        asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"((int)OTHER_REGISTERS));
-    } else {
-        asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"((int)FEEDER_REGISTERS));
-    }
-#endif
-}
 
-// ---- rings ----
-
-// Tiles in shared memory in turn; what was never used is free.
-template <int COUNT> struct turn {
-    int at;
-    hr_u32 phase;
-    HR_INLINE void init() {
-        at = 0;
-        phase = 0;
-    }
-    HR_INLINE void next() {
-        at = at == COUNT - 1 ? 0 : at + 1;
-        phase ^= at == 0;
-    }
-};
+// ---- rings: what was never used is free ----
 
 struct room {
     char *q, *k, *v, *numbers;
@@ -164,54 +119,54 @@ HR_INLINE bool begins_with(hr_u32 step) {
 }
 
 // The warp that feeds.
-HR_INLINE void feed(const room &r, const tile_map &q, const tile_map &k, const tile_map &v,
-                    const tile_map &numbers, const float *row, const hr_u8 *seen, const shape &a,
+HR_INLINE void feed(const room &r, const tensor_map &q, const tensor_map &k, const tensor_map &v,
+                    const tensor_map &numbers, const float *row, const hr_u8 *seen, const shape &a,
                     const bits_shape &e, hr_u32 heads_all, hr_u32 works) {
     const bool first = threadIdx.x % 32 == 0;
-    turn<2> mine;
-    turn<RING> at;
-    turn<NUMBER_ROOMS> n_at;
+    cursor<2> mine;
+    cursor<RING> at;
+    cursor<NUMBER_ROOMS> n_at;
     mine.init();
     at.init();
     n_at.init();
     for (hr_u32 w = blockIdx.x; w < works; w += gridDim.x) {
         piece p;
         p.init(w, a, e, heads_all);
-        hr_u32 *const order = r.order(mine.at);
-        bar_wait(r.empty_q + mine.at, mine.phase ^ 1u);
+        hr_u32 *const order = r.order(mine.slot);
+        bar_wait(r.empty_q + mine.slot, mine.phase ^ 1u);
         tiles_seen(order, seen + p.tile, e.rows, r.all, p.count);
         __syncwarp();
         if (first) {
-            hr_u64 *const bar = r.full_q + mine.at;
+            hr_u64 *const bar = r.full_q + mine.slot;
             bar_expect(bar, Q_BYTES);
-            load_tile(r.q + mine.at * Q_BYTES, q, bar, 0, p.h, p.q0, p.b);
-            loads_end(bar);
+            load_box(r.q + mine.slot * Q_BYTES, q, bar, 0, p.h, p.q0, p.b);
+            boxes_end(bar);
             const int steps = (int)(order[-1] & ~SOME_ADD), head = p.h / a.group;
             for (int j = 0; j < steps; j++) {
                 const int c0 = (int)(order[j] & 0xffffu) * TILE;
                 if (begins_with(order[j])) {
-                    hr_u64 *const full = r.full_n + n_at.at;
-                    char *const to = r.numbers + n_at.at * NUMBERS_BYTES;
-                    bar_wait(r.empty_n + n_at.at, n_at.phase ^ 1u);
+                    hr_u64 *const full = r.full_n + n_at.slot;
+                    char *const to = r.numbers + n_at.slot * NUMBERS_BYTES;
+                    bar_wait(r.empty_n + n_at.slot, n_at.phase ^ 1u);
                     bar_expect(full, NUMBERS_BYTES);
                     if (KEYED) {
                         load_row(to, row + p.tile * TILE + c0, full);
                     }
                     for (int i = 0; i < NUMBER_PANELS && ADD; i++) {
-                        load_tile(to + i * (OWN * 128), numbers, full, c0 + i * (TILE / 2), p.q0,
+                        load_box(to + i * (OWN * 128), numbers, full, c0 + i * (TILE / 2), p.q0,
                                   e.mask_head ? p.h : 0, e.mask_batch ? p.b : 0);
                     }
-                    loads_end(full);
+                    boxes_end(full);
                     n_at.next();
                 }
-                bar_wait(r.empty_k + at.at, at.phase ^ 1u);
-                bar_expect(r.full_k + at.at, SIDE);
-                load_tile(r.k + at.at * SIDE, k, r.full_k + at.at, 0, head, c0, p.b);
-                loads_end(r.full_k + at.at);
-                bar_wait(r.empty_v + at.at, at.phase ^ 1u);
-                bar_expect(r.full_v + at.at, SIDE);
-                load_tile(r.v + at.at * SIDE, v, r.full_v + at.at, 0, head, c0, p.b);
-                loads_end(r.full_v + at.at);
+                bar_wait(r.empty_k + at.slot, at.phase ^ 1u);
+                bar_expect(r.full_k + at.slot, SIDE);
+                load_box(r.k + at.slot * SIDE, k, r.full_k + at.slot, 0, head, c0, p.b);
+                boxes_end(r.full_k + at.slot);
+                bar_wait(r.empty_v + at.slot, at.phase ^ 1u);
+                bar_expect(r.full_v + at.slot, SIDE);
+                load_box(r.v + at.slot * SIDE, v, r.full_v + at.slot, 0, head, c0, p.b);
+                boxes_end(r.full_v + at.slot);
                 at.next();
             }
         }
@@ -307,9 +262,9 @@ struct computing {
     const bits_shape &e;
     const hr_u32 *bits;
     float scale, unit; // scores are in units of 1 / unit
-    turn<2> mine;
-    turn<RING> k_at, v_at;
-    turn<NUMBER_ROOMS> n_at;
+    cursor<2> mine;
+    cursor<RING> k_at, v_at;
+    cursor<NUMBER_ROOMS> n_at;
     hr_u32 scaled; // phase
     piece p;
     hr_u32 first_tile;
@@ -333,7 +288,7 @@ struct computing {
         own = threadIdx.x / 32;
     }
     HR_INLINE const hr_u32 *order() const {
-        return r.order(mine.at);
+        return r.order(mine.slot);
     }
     HR_INLINE int steps() const {
         return (int)(order()[-1] & ~SOME_ADD);
@@ -351,9 +306,9 @@ struct computing {
     }
     // Queries are there.
     HR_INLINE void enter() {
-        bar_wait(r.full_q + mine.at, mine.phase);
+        bar_wait(r.full_q + mine.slot, mine.phase);
         if (SCALED) {
-            scale_queries(r.q + mine.at * Q_BYTES, a.scale, r.scaled + threadIdx.x / 128, scaled);
+            scale_queries(r.q + mine.slot * Q_BYTES, a.scale, r.scaled + threadIdx.x / 128, scaled);
             scaled ^= 1u;
         }
         first_tile = (hr_u32)(p.tile + (own < p.count ? own : p.count - 1) * e.rows);
@@ -362,8 +317,8 @@ struct computing {
     HR_INLINE void begin(int j) {
         const bool add = begins_with(order()[j]);
         if (add) {
-            const char *const numbers = r.numbers + n_at.at * NUMBERS_BYTES;
-            bar_wait(r.full_n + n_at.at, n_at.phase);
+            const char *const numbers = r.numbers + n_at.slot * NUMBERS_BYTES;
+            bar_wait(r.full_n + n_at.slot, n_at.phase);
             if (KEYED) {
                 begin_with_row(s, numbers);
             } else {
@@ -371,37 +326,37 @@ struct computing {
             }
             pinned(s);
         }
-        bar_wait(r.full_k + k_at.at, k_at.phase);
+        bar_wait(r.full_k + k_at.slot, k_at.phase);
         products_begin();
-        const char *const q = r.q + mine.at * Q_BYTES + threadIdx.x / 128 * (64 * 128);
+        const char *const q = r.q + mine.slot * Q_BYTES + threadIdx.x / 128 * (64 * 128);
 #pragma unroll
         for (int i = 0; i < 4; i++) {
-            product(s, q, i * 32, r.k + k_at.at * SIDE, i * 32, i > 0 || add);
+            product(s, q, i * 32, r.k + k_at.slot * SIDE, i * 32, i > 0 || add);
         }
         products_end();
         if (add) { // here, where products have the numbers: an arrival does not wait for what is still being loaded
             __syncwarp();
             if (lane == 0) {
-                bar_arrive(r.empty_n + n_at.at);
+                bar_arrive(r.empty_n + n_at.slot);
             }
             n_at.next();
         }
     }
     HR_INLINE void add_values() {
-        bar_wait(r.full_v + v_at.at, v_at.phase);
+        bar_wait(r.full_v + v_at.slot, v_at.phase);
         products_begin();
-        add_rows(out, probs, r.v + v_at.at * SIDE);
+        add_rows(out, probs, r.v + v_at.slot * SIDE);
         products_end();
     }
     HR_INLINE void keys_done() {
         if (lane == 0) {
-            bar_arrive(r.empty_k + k_at.at);
+            bar_arrive(r.empty_k + k_at.slot);
         }
         k_at.next();
     }
     HR_INLINE void values_done() {
         if (lane == 0) {
-            bar_arrive(r.empty_v + v_at.at);
+            bar_arrive(r.empty_v + v_at.slot);
         }
         v_at.next();
     }
@@ -506,23 +461,23 @@ struct computing {
     }
     // Nothing of this piece is this warpgroup's.
     HR_INLINE void pass() {
-        bar_wait(r.full_q + mine.at, mine.phase);
+        bar_wait(r.full_q + mine.slot, mine.phase);
         const hr_u32 *const seen = order();
         const int count = steps();
         for (int j = 0; j < count; j++) {
             if (begins_with(seen[j])) {
-                bar_wait(r.full_n + n_at.at, n_at.phase);
+                bar_wait(r.full_n + n_at.slot, n_at.phase);
                 if (lane == 0) {
-                    bar_arrive(r.empty_n + n_at.at);
+                    bar_arrive(r.empty_n + n_at.slot);
                 }
                 n_at.next();
             }
-            bar_wait(r.full_k + k_at.at, k_at.phase);
+            bar_wait(r.full_k + k_at.slot, k_at.phase);
             keys_done();
-            bar_wait(r.full_v + v_at.at, v_at.phase);
+            bar_wait(r.full_v + v_at.slot, v_at.phase);
             values_done();
         }
-        queries_done(mine.at);
+        queries_done(mine.slot);
         mine.next();
     }
     // Whether this warpgroup has queries of a piece; it passes the others.
@@ -582,8 +537,8 @@ HR_INLINE void weigh_unseen(hr_u32 blind, const piece &p, ELEM *o, float *lse, c
 }
 
 HR_KERNEL __launch_bounds__(THREADS + 128, 1)
-    attention_forward_wide(HR_TABLE tile_map q_map, HR_TABLE tile_map k_map,
-                           HR_TABLE tile_map v_map, HR_TABLE tile_map numbers_map, const ELEM *v,
+    attention_forward_wide(HR_TABLE tensor_map q_map, HR_TABLE tensor_map k_map,
+                           HR_TABLE tensor_map v_map, HR_TABLE tensor_map numbers_map, const ELEM *v,
                            ELEM *o, float *lse, shape a, const hr_u32 *bits, const hr_u8 *seen,
                            bits_shape e, const MELEM *mask, hr_u32 heads_all, hr_u32 works) {
 #ifdef HRI_EMULATED
@@ -601,14 +556,14 @@ HR_KERNEL __launch_bounds__(THREADS + 128, 1)
     }
     __syncthreads();
     if (group == WGS) {
-        take_registers<false>();
+        registers_fewer<FEEDER_REGISTERS>();
         if (threadIdx.x < THREADS + 32) {
             feed(r, q_map, k_map, v_map, numbers_map, (const float *)bits, seen, a, e, heads_all,
                  works);
         }
         return;
     }
-    take_registers<true>();
+    registers_more<OTHER_REGISTERS>();
     computing c(r, a, e, bits);
     hr_u32 w = blockIdx.x;
     while (w < works && !c.seek(w, group, heads_all)) {
@@ -624,7 +579,7 @@ HR_KERNEL __launch_bounds__(THREADS + 128, 1)
             c.step(j);
         }
         const piece now = c.p;
-        const int at = c.mine.at;
+        const int at = c.mine.slot;
         bool more = false;
         c.mine.next();
         w += gridDim.x;

@@ -54,6 +54,55 @@ HR_INLINE void bar_expect(hr_u64 *bar, hr_u32 bytes) {
                  : "memory");
 #endif
 }
+// Where a tensor lies, for the copy engine (cuTensorMapEncodeTiled).
+struct __align__(64) tensor_map {
+    char bytes[128];
+};
+// A box of it; its bytes arrive at `bar`.
+HR_INLINE void load_box(char *to, const tensor_map &map, hr_u64 *bar, int x, int y, int z, int w) {
+#ifdef HRI_EMULATED
+    hr_emulated_tile(to, &map, x, y, z, w);
+    (void)bar;
+#elif defined(__CUDA_ARCH_FEAT_SM90_ALL)
+    asm volatile(
+        "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, "
+        "{%3, %4, %5, %6}], [%2];" ::"r"((hr_u32)__cvta_generic_to_shared(to)),
+        "l"(&map), "r"((hr_u32)__cvta_generic_to_shared(bar)), "r"(x), "r"(y), "r"(z), "r"(w)
+        : "memory");
+#endif
+}
+// Behind the boxes that arrive at a barrier, and that bar_expect was told of.
+HR_INLINE void boxes_end(hr_u64 *bar) {
+#ifdef HRI_EMULATED // they are there
+    bar_arrive(bar);
+#else
+    (void)bar;
+#endif
+}
+// A place in a ring of `SLOTS`.
+template <int SLOTS> struct cursor {
+    int slot;
+    hr_u32 phase;
+    HR_INLINE void init() {
+        slot = 0;
+        phase = 0;
+    }
+    HR_INLINE void next() {
+        slot = slot == SLOTS - 1 ? 0 : slot + 1;
+        phase ^= slot == 0;
+    }
+};
+// Warpgroups that feed give registers to those that compute.
+template <int N> HR_INLINE void registers_fewer() {
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(N));
+#endif
+}
+template <int N> HR_INLINE void registers_more() {
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(N));
+#endif
+}
 enum { NUMBERS_OF_WARP = 16 * TILE * (int)sizeof(MELEM) };
 HR_INLINE void load_numbers(char *to, const MELEM *from, hr_u64 *bar) {
     bar_expect(bar, NUMBERS_OF_WARP);
