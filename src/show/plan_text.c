@@ -480,9 +480,11 @@ hr_status hri_plan_print_text(const hri_plan_sheet *s, hri_out *out, const hri_t
     if (!a->fits) {
         status = show_ways(&p, a);
     }
-    if (a->largest_batch >= 0) {
+    if (a->largest_batch > 0) {
         hri_out_printf(out, "largest batch in this budget: %lld%s\n", (long long)a->largest_batch,
-                       a->may_cut && a->largest_batch > 0 ? " (any size with micro-batches)" : "");
+                       a->may_cut ? " (any size with micro-batches)" : "");
+    } else if (a->largest_batch == 0) {
+        hri_out_text(out, "largest batch in this budget: none, not even 1 sample fits\n");
     }
     if (status == HR_OK) {
         status = show_rows(&p, j, "other budgets", a->choices, a->choice_count);
