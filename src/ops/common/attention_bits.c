@@ -5,13 +5,15 @@
  * numbers of a mask only where they are neither 0 nor so low that they hide; over 64 deep attention_hopper_bits_pairs.cu does it,
  * and with dropout, or where there are no maps of tensors, attention_hopper_bits_deep.cu.
  * Numbers of f32 are written again as those threads have their scores, so that the copy engine brings a warp its own in
- * one piece (attention_hopper_tiles.cuh).  Backward is in attention_scores.c. */
+ * one piece (attention_hopper_tiles.cuh).  With many queries, up to 64 deep, attention_hopper_bits_wide.cu does it, and numbers are made
+ * finite and bf16 first (attention_spread.cu).  Backward is in attention_scores.c. */
 #include <math.h>
 #include <string.h>
 
 #include "ops/common/attention.h"
 #include "ops/common/gpu.h"
 
+HRI_CU(attention_spread);
 HRI_CU(attention_words);
 HRI_CU(attention_hopper_bits);
 HRI_CU(attention_hopper_bits_deep);
@@ -188,6 +190,53 @@ static int tiled(const hri_attention *a, const hri_gpu *gpu) {
            hri_attention_numbers_tiled(a, gpu, 0);
 }
 
+/* ---- numbers as products add them ---- */
+
+static int64_t spread_planes(const hri_attention *a) {
+    return a->extra.mask_type == HR_TYPE_BF16 ? 1 : 2;
+}
+
+/* Elements of a plane. */
+static int64_t spread_plane(const hri_attention *a) {
+    const hri_attention_extra *x = &a->extra;
+    return x->mask_samples * x->mask_heads * a->queries * hri_gpu_up(a->keys, KEYS) * KEYS;
+}
+
+static uint64_t spread_copy_bytes(const hri_attention *a) {
+    return (uint64_t)(spread_planes(a) * spread_plane(a)) * 2;
+}
+
+int hri_attention_spread_fits(const hri_attention *a) {
+    return adds(a) && a->extra.mask_row > 0 && spread_copy_bytes(a) <= NUMBERS_MOST;
+}
+
+uint64_t hri_attention_spread_bytes(const hri_attention *a) {
+    const tiles t = tiles_of(a, 0, 0);
+    return spread_copy_bytes(a) + hri_gpu_whole((uint64_t)t.all);
+}
+
+hr_status hri_attention_spread_make(const hri_attention *a, const hri_gpu_call *c, hr_addr mask,
+                                    hr_addr at, hri_attention_words *out) {
+    const hri_attention_extra *x = &a->extra;
+    tiles t = tiles_of(a, 0, 0);
+    int64_t queries = a->queries, keys = a->keys, plane = spread_plane(a);
+    const int64_t each = t.along * t.across;
+    char defines[96];
+    *out = (hri_attention_words){.words = at,
+                                 .seen = at + spread_copy_bytes(a),
+                                 .batch = x->mask_batch ? x->mask_heads * each : 0,
+                                 .head = x->mask_head ? each : 0,
+                                 .row = t.across,
+                                 .column = 1};
+    snprintf(defines, sizeof defines, "-DMELEM=%s -DCAUSAL=%d -DWHOLE=%d -DPLANES=%d",
+             hri_gpu_type(x->mask_type), a->causal != 0, whole_rows(a, mask),
+             (int)spread_planes(a));
+    const hri_gpu_grid grid = {.x = (uint32_t)hri_gpu_up(t.all, THREADS / 32), .threads = THREADS};
+    return hri_gpu_launch(
+        c->gpu, &hri_cu_attention_spread, defines, "attention_spread", &grid,
+        HRI_GPU_ARGS(&mask, &at, &out->seen, &t.all, &t.along, &t.across, &queries, &keys, &plane));
+}
+
 /* ---- the kernels ---- */
 
 /* Tiles of keys and values in shared memory, how many steps ahead they are copied, and whether rows are added up by a product with
@@ -263,13 +312,17 @@ typedef struct rooms {
 
 static rooms rooms_of(const hri_attention *a) {
     const int width = adds(a) && !keys_alone(a) ? (int)hr_type_bytes(a->extra.mask_type) : 0;
-    return width == 4 ? (rooms){2, 2} : width == 2 ? (rooms){3, 2} : (rooms){4, 4};
+    return width && hri_attention_spread_fits(a) ? (rooms){3, spread_planes(a) == 2 ? 3 : 2}
+           : width == 4                          ? (rooms){2, 2}
+           : width == 2                          ? (rooms){3, 2}
+                                                 : (rooms){4, 4};
 }
 
 static uint64_t wide_numbers(const hri_attention *a) {
-    return keys_alone(a) ? KEYS * sizeof(float)
-           : adds(a)     ? (uint64_t)WIDE * KEYS * hr_type_bytes(a->extra.mask_type)
-                         : 0;
+    return keys_alone(a)                  ? KEYS * sizeof(float)
+           : hri_attention_spread_fits(a) ? (uint64_t)WIDE * KEYS * 2
+           : adds(a) ? (uint64_t)WIDE * KEYS * hr_type_bytes(a->extra.mask_type)
+                     : 0;
 }
 
 static uint64_t wide_shared(const hri_attention *a) {
@@ -284,13 +337,12 @@ static int64_t wide_works(const hri_attention *a) {
 }
 
 /* Where more than half of the multiprocessors have work; with less, smaller blocks spread better.  Rows of numbers that are one for all queries
- * are no tiles.  Rows of numbers that all heads share mostly hide, and blocks of 128 queries pass over more tiles: they are as fast or
- * faster there (docs/performance.md). */
+ * are no tiles. */
 static int wide(const hri_attention *a, hri_gpu *gpu) {
     const hri_attention_extra *x = &a->extra;
     const int64_t works = wide_works(a);
     return fits(a, gpu) && hri_gpu_maps(gpu) && !deep(a) && has_mask(a) && !(x->drop > 0.0f) &&
-           (!adds(a) || keys_alone(a) || (x->mask_row > 0 && x->mask_head > 0)) &&
+           (!adds(a) || keys_alone(a) || x->mask_row > 0) &&
            a->queries > NARROW && works * 2 > hri_gpu_processors(gpu) && works < INT32_MAX &&
            mapped(&a->q) && mapped(&a->k) && mapped(&a->v) &&
            wide_shared(a) <= hri_gpu_warpgroup_shared(gpu);
@@ -299,7 +351,9 @@ static int wide(const hri_attention *a, hri_gpu *gpu) {
 static uint64_t wide_workspace(const hri_attention *a) {
     const tiles t = tiles_of(a, 0, 0);
     return keys_alone(a) ? (uint64_t)t.all * KEYS * sizeof(float) + hri_gpu_whole((uint64_t)t.all)
-                         : hri_attention_words_bytes(a, a->causal != 0, 0) + copy_bytes(a);
+           : hri_attention_spread_fits(a)
+               ? hri_attention_spread_bytes(a)
+               : hri_attention_words_bytes(a, a->causal != 0, 0) + copy_bytes(a);
 }
 
 /* Numbers of keys in f32, and what they do to each tile of 64. */
@@ -334,22 +388,23 @@ static hr_status map_of(const hri_attention *a, hri_gpu *gpu, const hri_attentio
     return hri_gpu_map_make(gpu, out, a->type, at, sizes, strides, box);
 }
 
-/* Of rows of numbers, `row` elements each. */
-static hr_status map_of_numbers(const hri_attention *a, hri_gpu *gpu, hr_addr at, int64_t row,
-                                uint32_t rows, hri_gpu_map *out) {
+/* Of rows of numbers, `row` elements each, in one or two planes. */
+static hr_status map_of_numbers(const hri_attention *a, hri_gpu *gpu, hr_addr at, hr_type type,
+                                int64_t row, int64_t planes, uint32_t rows, hri_gpu_map *out) {
     const hri_attention_extra *x = &a->extra;
-    const uint64_t bytes = hr_type_bytes(x->mask_type), line = (uint64_t)row * bytes;
+    const uint64_t bytes = hr_type_bytes(type), line = (uint64_t)row * bytes;
     const uint64_t sizes[4] = {(uint64_t)row, (uint64_t)x->mask_rows, (uint64_t)x->mask_heads,
-                               (uint64_t)x->mask_samples};
+                               (uint64_t)(x->mask_samples * planes)};
     const uint64_t strides[3] = {line, line * (uint64_t)x->mask_rows,
                                  line * (uint64_t)(x->mask_rows * x->mask_heads)};
     const uint32_t box[4] = {(uint32_t)(128 / bytes), rows, 1, 1};
-    return hri_gpu_map_make(gpu, out, x->mask_type, at, sizes, strides, box);
+    return hri_gpu_map_make(gpu, out, type, at, sizes, strides, box);
 }
 
-/* Queries, `own` at a time, keys, values and numbers, in this order. */
+/* Queries, `own` at a time, keys, values and numbers, as they are or SPREAD, in this order. */
 static hr_status maps_make(const hri_attention *a, hri_gpu *gpu, const hri_gpu_attention_at *at,
-                           hr_addr numbers, int64_t row, uint32_t own, hri_gpu_map out[4]) {
+                           hr_addr numbers, int64_t row, int spread, uint32_t own,
+                           hri_gpu_map out[4]) {
     const int64_t key_heads = a->heads / a->group;
     hr_status status = map_of(a, gpu, &a->q, at->q, a->heads, a->queries, own, &out[0]);
     if (status == HR_OK) {
@@ -359,7 +414,8 @@ static hr_status maps_make(const hri_attention *a, hri_gpu *gpu, const hri_gpu_a
         status = map_of(a, gpu, &a->v, at->v, key_heads, a->keys, KEYS, &out[2]);
     }
     if (status == HR_OK && numbers) {
-        status = map_of_numbers(a, gpu, numbers, row, own, &out[3]);
+        status = map_of_numbers(a, gpu, numbers, spread ? HR_TYPE_BF16 : a->extra.mask_type, row,
+                                spread ? spread_planes(a) : 1, own, &out[3]);
     }
     return status;
 }
@@ -384,27 +440,45 @@ static int power_of_two(float x) {
     return frexpf(x, &exponent) == 0.5f && exponent > -8 && exponent < 8;
 }
 
+/* What the mask becomes in the work space, and where numbers are, with so many in a row (0: there are none). */
+static hr_status wide_mask(const hri_attention *a, const hri_gpu_call *c, hr_addr mask,
+                           hri_attention_words *out, hr_addr *numbers, int64_t *row) {
+    const hr_addr at = c->workspace;
+    const int64_t pitch = adds(a) ? pitch_of(a) : 0;
+    const hr_addr copy = pitch > 0 ? at + hri_attention_words_bytes(a, a->causal != 0, 0) : 0;
+    *row = 0;
+    *numbers = 0;
+    if (keys_alone(a)) {
+        return key_row_make(a, c, mask, out);
+    }
+    if (hri_attention_spread_fits(a)) {
+        *row = hri_gpu_up(a->keys, KEYS) * KEYS;
+        *numbers = at;
+        return hri_attention_spread_make(a, c, mask, at, out);
+    }
+    if (adds(a)) {
+        *row = copy ? pitch : a->keys;
+        *numbers = copy ? copy : mask;
+    }
+    return hri_attention_words_make(a, c, mask, at, a->causal != 0, HRI_ATTENTION_NATURAL, copy,
+                                    pitch, out);
+}
+
 static hr_status wide_run(const hri_attention *a, const hri_gpu_call *c,
                           const hri_gpu_attention_at *at) {
     const hri_attention_extra *x = &a->extra;
     const int keyed_ = keys_alone(a), numbers = adds(a) && !keyed_;
-    const int64_t pitch = numbers ? pitch_of(a) : 0;
-    hr_addr copy = pitch > 0 ? c->workspace + hri_attention_words_bytes(a, a->causal != 0, 0) : 0;
-    hr_addr v = at->v, o = at->o, lse = at->stats, mask = at->mask;
+    const int spread = !keyed_ && hri_attention_spread_fits(a);
+    hr_addr v = at->v, o = at->o, lse = at->stats, mask = at->mask, from;
+    int64_t row;
     hri_attention_shape s = hri_attention_shape_of(a);
     hri_attention_words w;
     hri_gpu_map maps[4] = {0};
     uint32_t heads = (uint32_t)(a->batch * a->heads), works = (uint32_t)wide_works(a);
-    char defines[320];
-    hr_status status = keyed_ ? key_row_make(a, c, mask, &w)
-                              : hri_attention_words_make(a, c, mask, c->workspace, a->causal != 0,
-                                                         HRI_ATTENTION_NATURAL, copy, pitch, &w);
+    char defines[384];
+    hr_status status = wide_mask(a, c, mask, &w, &from, &row);
     if (status == HR_OK) {
-        status = maps_make(a, c->gpu, at,
-                           !numbers ? 0
-                           : copy   ? copy
-                                    : mask,
-                           pitch > 0 ? pitch : a->keys, WIDE, maps);
+        status = maps_make(a, c->gpu, at, from, row, spread, WIDE, maps);
     }
     if (status != HR_OK) {
         return status;
@@ -413,10 +487,12 @@ static hr_status wide_run(const hri_attention *a, const hri_gpu_call *c,
     const rooms r = rooms_of(a);
     snprintf(defines, sizeof defines,
              "-DELEM=%s -DMELEM=%s -DDP=%d -DCAUSAL=%d -DBACKWARD=0 -DWGS=%d -DBLOCKS=1 -DMASK=0 "
-             "-DRING=%d -DLEAD=1 -DONES=%d -DNUMBERS=%d -DKEYED=%d -DSCALED=%d -DNUMBER_ROOMS=%d",
+             "-DRING=%d -DLEAD=1 -DONES=%d -DNUMBERS=%d -DKEYED=%d -DSCALED=%d -DSPREAD=%d "
+             "-DPLANES=%d -DTWO_PARTS=%d -DNUMBER_ROOMS=%d",
              hri_gpu_type(a->type), hri_gpu_type(adds(a) ? x->mask_type : a->type), DEPTH,
              a->causal != 0, WIDE / 64, r.ring, !adds(a) && !keyed_, adds(a), keyed_,
-             numbers && power_of_two(a->scale), r.numbers);
+             numbers && !spread && power_of_two(a->scale), spread,
+             spread ? (int)spread_planes(a) : 1, spread && !power_of_two(a->scale), r.numbers);
     const uint32_t processors = hri_gpu_processors(c->gpu);
     const hri_gpu_grid grid = {.x = works < processors ? works : processors,
                                .threads = WIDE_THREADS,
@@ -470,7 +546,7 @@ static hr_status pairs_run(const hri_attention *a, const hri_gpu_call *c,
     uint32_t items = (uint32_t)(a->batch * a->heads * hri_gpu_up(a->queries, OWN));
     hri_gpu_map maps[4] = {0};
     char defines[256];
-    const hr_status status = maps_make(a, c->gpu, at, numbers ? mask : 0, e.mask_row, OWN, maps);
+    const hr_status status = maps_make(a, c->gpu, at, numbers ? mask : 0, e.mask_row, 0, OWN, maps);
     if (status != HR_OK) {
         return status;
     }

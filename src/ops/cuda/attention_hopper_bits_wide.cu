@@ -6,20 +6,12 @@
 // the last values of this one are added.  So many queries share what a block reads: with 128 of them the second cache cannot bring keys
 // and values as fast as they are used up.
 //
-// Words of attention_words.cu (NATURAL) are the mask, as in attention_hopper_bits.cu.  Numbers (ADD) come as tiles of the mask as it is, and
-// scores begin with them: products add to what is there.  SCALED: queries are multiplied by the scale, a power of two, when they come, and
-// numbers are as they are; else they are multiplied by `over`.  KEYED: one row for all queries, of f32 (attention_key_row).
-// attention_hopper.cuh, _tiles.cuh and _bits.cuh stand before it; WGS is 4, THREADS those that compute.
-#ifndef SCALED
-#define SCALED 0
-#endif
-#ifndef NUMBER_ROOMS // tiles of numbers, or rows of keys
-#define NUMBER_ROOMS 2
-#endif
-
+// Words of attention_words.cu (NATURAL) are the mask, as in attention_hopper_bits.cu.  Numbers (ADD) come as tiles, and scores begin with
+// them: products add to what is there (attention_hopper_bits_wide.cuh).  SPREAD: tiles of attention_spread.cu, which hide by themselves, and
+// there are no words.  KEYED: one row for all queries, of f32 (attention_key_row).
+// attention_hopper.cuh, _tiles.cuh, _bits.cuh and _bits_wide.cuh stand before it; WGS is 4, THREADS those that compute.
 enum {
     Q_BYTES = OWN * 128,
-    NUMBER_PANELS = (int)sizeof(MELEM) / 2, // of 128 bytes a row
     NUMBERS_BYTES = KEYED ? TILE * 4 : ADD ? OWN * 128 * NUMBER_PANELS : 0,
     WARPS = THREADS / 32,
     FEEDER_REGISTERS = 32,
@@ -91,16 +83,17 @@ struct room {
 
 // ---- pieces of work ----
 
-// Where the queries of a piece are; those that are not whole come last.
+// Where the queries of a piece are; pieces that are not whole come last.  A block has other queries of each head that it comes to, because
+// some may see more keys than others.
 struct piece {
     int q0, b, h;
     hr_i64 tile; // the first of its tiles of bits
     int count;   // those of 16 queries
     HR_INLINE void init(hr_u32 work, const shape &a, const bits_shape &e, hr_u32 heads_all) {
-        const hr_u32 tiles = (hr_u32)((a.queries + OWN - 1) / OWN), whole = tiles - 1;
+        const hr_u32 whole = (hr_u32)(a.queries / OWN);
         const bool last = work >= heads_all * whole;
         const hr_u32 head = last ? work - heads_all * whole : work / whole;
-        q0 = (int)((last ? whole : work % whole) * OWN);
+        q0 = (int)((last ? whole : (work + head * whole / gridDim.x) % whole) * OWN);
         b = (int)(head / (hr_u32)a.heads);
         h = (int)(head % (hr_u32)a.heads);
         if (ADD && e.head != 0 && e.batch == 0) { // samples that share a mask run side by side
@@ -113,9 +106,23 @@ struct piece {
     }
 };
 
-// Which steps have numbers to begin with.
-HR_INLINE bool begins_with(hr_u32 step) {
-    return KEYED || (ADD && step >> 16 != 0);
+// The tiles of keys that any of `count` times 16 queries sees, as tiles_seen has them; in the upper half how many tiles of numbers there are.
+HR_INLINE void steps_seen(hr_u32 *order, const hr_u8 *seen, hr_i64 rows, int all, int count) {
+    tiles_seen(order, seen, rows, all, count);
+    __syncwarp();
+    const int steps = (int)(order[-1] & ~SOME_ADD);
+    for (int j = threadIdx.x & 31; j < steps; j += 32) {
+        const hr_u32 step = order[j], tile = step & 0xffffu;
+        hr_u32 flags = 0;
+        for (int i = 0; PLANES == 2 && i < OWN / 16 && i < count; i++) {
+            flags |= seen[i * rows + tile];
+        }
+        order[j] = tile | (step >> 16 ? PLANES == 2 && flags & PARTS ? 2u : 1u : 0u) << 16;
+    }
+}
+// How many tiles of numbers, or rows of keys, a step begins with.
+HR_INLINE int begins_with(hr_u32 step) {
+    return KEYED ? 1 : ADD ? (int)(step >> 16) : 0;
 }
 
 // The warp that feeds.
@@ -134,7 +141,7 @@ HR_INLINE void feed(const room &r, const tensor_map &q, const tensor_map &k, con
         p.init(w, a, e, heads_all);
         hr_u32 *const order = r.order(mine.slot);
         bar_wait(r.empty_q + mine.slot, mine.phase ^ 1u);
-        tiles_seen(order, seen + p.tile, e.rows, r.all, p.count);
+        steps_seen(order, seen + p.tile, e.rows, r.all, p.count);
         __syncwarp();
         if (first) {
             hr_u64 *const bar = r.full_q + mine.slot;
@@ -144,7 +151,7 @@ HR_INLINE void feed(const room &r, const tensor_map &q, const tensor_map &k, con
             const int steps = (int)(order[-1] & ~SOME_ADD), head = p.h / a.group;
             for (int j = 0; j < steps; j++) {
                 const int c0 = (int)(order[j] & 0xffffu) * TILE;
-                if (begins_with(order[j])) {
+                for (int part = 0; part < begins_with(order[j]); part++) {
                     hr_u64 *const full = r.full_n + n_at.slot;
                     char *const to = r.numbers + n_at.slot * NUMBERS_BYTES;
                     bar_wait(r.empty_n + n_at.slot, n_at.phase ^ 1u);
@@ -154,7 +161,8 @@ HR_INLINE void feed(const room &r, const tensor_map &q, const tensor_map &k, con
                     }
                     for (int i = 0; i < NUMBER_PANELS && ADD; i++) {
                         load_box(to + i * (OWN * 128), numbers, full, c0 + i * (TILE / 2), p.q0,
-                                  e.mask_head ? p.h : 0, e.mask_batch ? p.b : 0);
+                                 e.mask_head ? p.h : 0,
+                                 e.mask_batch ? p.b + part * (int)e.samples : part);
                     }
                     boxes_end(full);
                     n_at.next();
@@ -177,47 +185,6 @@ HR_INLINE void feed(const room &r, const tensor_map &q, const tensor_map &k, con
 
 // ---- a warpgroup ----
 
-// Numbers as scores lie, for scores to begin with.
-HR_INLINE void begin_with(float (&s)[8][4], const char *tile, float over, hr_u16) {
-#pragma unroll
-    for (int n = 0; n < 8; n += 2) {
-        float x[2][4];
-        take<false>(x, tile, n, MELEM());
-#pragma unroll
-        for (int i = 0; i < 8; i++) {
-            s[n + i / 4][i % 4] = SCALED ? x[i / 4][i % 4] : x[i / 4][i % 4] * over;
-        }
-    }
-}
-HR_INLINE void begin_with(float (&s)[8][4], const char *tile, float over, float) {
-    const int lane = threadIdx.x & 31, row = threadIdx.x / 32 * 16 + lane / 4;
-#pragma unroll
-    for (int n = 0; n < 8; n++) {
-        const char *at = tile + n / 4 * (OWN * 128) + spot(row, n % 4 * 2 + lane % 4 / 2) + lane % 2 * 8;
-        const float2 x = *(const float2 *)at, y = *(const float2 *)(at + 8 * 128);
-        s[n][0] = SCALED ? x.x : x.x * over;
-        s[n][1] = SCALED ? x.y : x.y * over;
-        s[n][2] = SCALED ? y.x : y.x * over;
-        s[n][3] = SCALED ? y.y : y.y * over;
-    }
-}
-HR_INLINE hr_u16 kind_of(hr_bf16) {
-    return 0;
-}
-HR_INLINE hr_u16 kind_of(hr_f16) {
-    return 0;
-}
-HR_INLINE float kind_of(float) {
-    return 0.0f;
-}
-HR_INLINE void begin_with_row(float (&s)[8][4], const char *row) {
-#pragma unroll
-    for (int n = 0; n < 8; n++) {
-        const float2 x = *(const float2 *)(row + (n * 8 + threadIdx.x % 4 * 2) * 4);
-        s[n][0] = s[n][2] = x.x;
-        s[n][1] = s[n][3] = x.y;
-    }
-}
 // Rows of probabilities added up, by products of a warp with ones.
 HR_INLINE void add_up(float (&sums)[4], const hr_u32 (&p)[4][4]) {
 #ifdef HRI_EMULATED
@@ -269,6 +236,7 @@ struct computing {
     piece p;
     hr_u32 first_tile;
     int lane, own;
+    hr_u32 unit_word; // of the product that adds numbers
 
     float s[8][4], out[PANELS][8][4], sums[4];
     hr_u32 probs[4][4], word;
@@ -286,6 +254,7 @@ struct computing {
         scaled = 0;
         lane = threadIdx.x & 31;
         own = threadIdx.x / 32;
+        unit_word = SPREAD ? on_diagonal(e.over) : 0u;
     }
     HR_INLINE const hr_u32 *order() const {
         return r.order(mine.slot);
@@ -302,7 +271,7 @@ struct computing {
         sums[0] = sums[1] = sums[2] = sums[3] = 0.0f;
     }
     HR_INLINE void word_of(int j) {
-        word = KEYED ? ~0u : bits[(hr_i64)(first_tile + (order()[j] & 0xffffu)) * 32 + lane];
+        word = KEYED || SPREAD ? ~0u : bits[(hr_i64)(first_tile + (order()[j] & 0xffffu)) * 32 + lane];
     }
     // Queries are there.
     HR_INLINE void enter() {
@@ -313,33 +282,51 @@ struct computing {
         }
         first_tile = (hr_u32)(p.tile + (own < p.count ? own : p.count - 1) * e.rows);
     }
+    // Scores begin with the numbers of a step.
+    HR_INLINE void take_numbers(int count) {
+        const char *const numbers = r.numbers + n_at.slot * NUMBERS_BYTES;
+        bar_wait(r.full_n + n_at.slot, n_at.phase);
+        if (KEYED) {
+            begin_with_row(s, numbers);
+        } else if (SPREAD) {
+            begin_with_spread(s, numbers, unit_word, e.over);
+        } else {
+            begin_with(s, numbers, e.over, kind_of(MELEM()));
+        }
+        if (PLANES == 2 && count == 2) {
+            cursor<NUMBER_ROOMS> second = n_at;
+            second.next();
+            bar_wait(r.full_n + second.slot, second.phase);
+            add_spread(s, r.numbers + second.slot * NUMBERS_BYTES, unit_word, e.over);
+        }
+        pinned(s);
+    }
+    // Their place is given back, as often as there are.
+    HR_INLINE void numbers_done(int count) {
+        for (int part = 0; part < (PLANES == 2 ? count : 1); part++) {
+            if (lane == 0) {
+                bar_arrive(r.empty_n + n_at.slot);
+            }
+            n_at.next();
+        }
+    }
     // Products of step j are under way.
     HR_INLINE void begin(int j) {
-        const bool add = begins_with(order()[j]);
-        if (add) {
-            const char *const numbers = r.numbers + n_at.slot * NUMBERS_BYTES;
-            bar_wait(r.full_n + n_at.slot, n_at.phase);
-            if (KEYED) {
-                begin_with_row(s, numbers);
-            } else {
-                begin_with(s, numbers, e.over, kind_of(MELEM()));
-            }
-            pinned(s);
+        const int count = begins_with(order()[j]);
+        if (count) {
+            take_numbers(count);
         }
         bar_wait(r.full_k + k_at.slot, k_at.phase);
         products_begin();
         const char *const q = r.q + mine.slot * Q_BYTES + threadIdx.x / 128 * (64 * 128);
 #pragma unroll
         for (int i = 0; i < 4; i++) {
-            product(s, q, i * 32, r.k + k_at.slot * SIDE, i * 32, i > 0 || add);
+            product(s, q, i * 32, r.k + k_at.slot * SIDE, i * 32, i > 0 || count);
         }
         products_end();
-        if (add) { // here, where products have the numbers: an arrival does not wait for what is still being loaded
+        if (count) { // here, where products have the numbers: an arrival does not wait for what is still being loaded
             __syncwarp();
-            if (lane == 0) {
-                bar_arrive(r.empty_n + n_at.slot);
-            }
-            n_at.next();
+            numbers_done(count);
         }
     }
     HR_INLINE void add_values() {
@@ -371,7 +358,7 @@ struct computing {
     }
     HR_INLINE void probabilities() {
         float part[2];
-        const bool hides = !KEYED && __any_sync(0xffffffffu, word != ~0u);
+        const bool hides = !KEYED && !SPREAD && __any_sync(0xffffffffu, word != ~0u);
         if (hides && !ONES) {
             hide(s, word);
         }
@@ -399,7 +386,7 @@ struct computing {
     // The same of a first step, where there is nothing to multiply.
     HR_INLINE void first_probabilities() {
         float part[2], use[2];
-        if (!KEYED && __any_sync(0xffffffffu, word != ~0u)) {
+        if (!KEYED && !SPREAD && __any_sync(0xffffffffu, word != ~0u)) {
             hide(s, word);
         }
 #pragma unroll
@@ -435,7 +422,8 @@ struct computing {
         hr_u32 blind = 0;
 #pragma unroll
         for (int half = 0; half < 2; half++) {
-            float l = ONES ? sums[2 * half] : run.sum[half];
+            const bool unseen = SPREAD && run.most[half] < UNSEEN * e.over;
+            float l = ONES ? sums[2 * half] : unseen ? 0.0f : run.sum[half];
             if (!ONES) {
                 l += __shfl_xor_sync(0xffffffffu, l, 1);
                 l += __shfl_xor_sync(0xffffffffu, l, 2);
@@ -465,12 +453,9 @@ struct computing {
         const hr_u32 *const seen = order();
         const int count = steps();
         for (int j = 0; j < count; j++) {
-            if (begins_with(seen[j])) {
+            for (int part = 0; part < begins_with(seen[j]); part++) {
                 bar_wait(r.full_n + n_at.slot, n_at.phase);
-                if (lane == 0) {
-                    bar_arrive(r.empty_n + n_at.slot);
-                }
-                n_at.next();
+                numbers_done(1);
             }
             bar_wait(r.full_k + k_at.slot, k_at.phase);
             keys_done();
