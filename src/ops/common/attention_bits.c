@@ -311,18 +311,11 @@ typedef struct rooms {
 } rooms;
 
 static rooms rooms_of(const hri_attention *a) {
-    const int width = adds(a) && !keys_alone(a) ? (int)hr_type_bytes(a->extra.mask_type) : 0;
-    return width && hri_attention_spread_fits(a) ? (rooms){3, spread_planes(a) == 2 ? 3 : 2}
-           : width == 4                          ? (rooms){2, 2}
-           : width == 2                          ? (rooms){3, 2}
-                                                 : (rooms){4, 4};
+    return !adds(a) || keys_alone(a) ? (rooms){4, 4} : (rooms){3, spread_planes(a) == 2 ? 3 : 2};
 }
 
 static uint64_t wide_numbers(const hri_attention *a) {
-    return keys_alone(a)                  ? KEYS * sizeof(float)
-           : hri_attention_spread_fits(a) ? (uint64_t)WIDE * KEYS * 2
-           : adds(a) ? (uint64_t)WIDE * KEYS * hr_type_bytes(a->extra.mask_type)
-                     : 0;
+    return keys_alone(a) ? KEYS * sizeof(float) : adds(a) ? (uint64_t)WIDE * KEYS * 2 : 0;
 }
 
 static uint64_t wide_shared(const hri_attention *a) {
@@ -342,18 +335,16 @@ static int wide(const hri_attention *a, hri_gpu *gpu) {
     const hri_attention_extra *x = &a->extra;
     const int64_t works = wide_works(a);
     return fits(a, gpu) && hri_gpu_maps(gpu) && !deep(a) && has_mask(a) && !(x->drop > 0.0f) &&
-           (!adds(a) || keys_alone(a) || x->mask_row > 0) &&
-           a->queries > NARROW && works * 2 > hri_gpu_processors(gpu) && works < INT32_MAX &&
-           mapped(&a->q) && mapped(&a->k) && mapped(&a->v) &&
-           wide_shared(a) <= hri_gpu_warpgroup_shared(gpu);
+           (!adds(a) || keys_alone(a) || hri_attention_spread_fits(a)) && a->queries > NARROW &&
+           works * 2 > hri_gpu_processors(gpu) && works < INT32_MAX && mapped(&a->q) &&
+           mapped(&a->k) && mapped(&a->v) && wide_shared(a) <= hri_gpu_warpgroup_shared(gpu);
 }
 
 static uint64_t wide_workspace(const hri_attention *a) {
     const tiles t = tiles_of(a, 0, 0);
     return keys_alone(a) ? (uint64_t)t.all * KEYS * sizeof(float) + hri_gpu_whole((uint64_t)t.all)
-           : hri_attention_spread_fits(a)
-               ? hri_attention_spread_bytes(a)
-               : hri_attention_words_bytes(a, a->causal != 0, 0) + copy_bytes(a);
+           : adds(a)     ? hri_attention_spread_bytes(a)
+                         : hri_attention_words_bytes(a, a->causal != 0, 0);
 }
 
 /* Numbers of keys in f32, and what they do to each tile of 64. */
@@ -440,45 +431,29 @@ static int power_of_two(float x) {
     return frexpf(x, &exponent) == 0.5f && exponent > -8 && exponent < 8;
 }
 
-/* What the mask becomes in the work space, and where numbers are, with so many in a row (0: there are none). */
+/* What the mask becomes in the work space. */
 static hr_status wide_mask(const hri_attention *a, const hri_gpu_call *c, hr_addr mask,
-                           hri_attention_words *out, hr_addr *numbers, int64_t *row) {
-    const hr_addr at = c->workspace;
-    const int64_t pitch = adds(a) ? pitch_of(a) : 0;
-    const hr_addr copy = pitch > 0 ? at + hri_attention_words_bytes(a, a->causal != 0, 0) : 0;
-    *row = 0;
-    *numbers = 0;
-    if (keys_alone(a)) {
-        return key_row_make(a, c, mask, out);
-    }
-    if (hri_attention_spread_fits(a)) {
-        *row = hri_gpu_up(a->keys, KEYS) * KEYS;
-        *numbers = at;
-        return hri_attention_spread_make(a, c, mask, at, out);
-    }
-    if (adds(a)) {
-        *row = copy ? pitch : a->keys;
-        *numbers = copy ? copy : mask;
-    }
-    return hri_attention_words_make(a, c, mask, at, a->causal != 0, HRI_ATTENTION_NATURAL, copy,
-                                    pitch, out);
+                           hri_attention_words *out) {
+    return keys_alone(a) ? key_row_make(a, c, mask, out)
+           : adds(a)     ? hri_attention_spread_make(a, c, mask, c->workspace, out)
+                         : hri_attention_words_make(a, c, mask, c->workspace, a->causal != 0,
+                                                    HRI_ATTENTION_NATURAL, 0, 0, out);
 }
 
 static hr_status wide_run(const hri_attention *a, const hri_gpu_call *c,
                           const hri_gpu_attention_at *at) {
     const hri_attention_extra *x = &a->extra;
-    const int keyed_ = keys_alone(a), numbers = adds(a) && !keyed_;
-    const int spread = !keyed_ && hri_attention_spread_fits(a);
-    hr_addr v = at->v, o = at->o, lse = at->stats, mask = at->mask, from;
-    int64_t row;
+    const int keyed_ = keys_alone(a), spread = adds(a) && !keyed_;
+    hr_addr v = at->v, o = at->o, lse = at->stats, mask = at->mask;
     hri_attention_shape s = hri_attention_shape_of(a);
     hri_attention_words w;
     hri_gpu_map maps[4] = {0};
     uint32_t heads = (uint32_t)(a->batch * a->heads), works = (uint32_t)wide_works(a);
     char defines[384];
-    hr_status status = wide_mask(a, c, mask, &w, &from, &row);
+    hr_status status = wide_mask(a, c, mask, &w);
     if (status == HR_OK) {
-        status = maps_make(a, c->gpu, at, from, row, spread, WIDE, maps);
+        status = maps_make(a, c->gpu, at, spread ? w.words : 0, hri_gpu_up(a->keys, KEYS) * KEYS,
+                           spread, WIDE, maps);
     }
     if (status != HR_OK) {
         return status;
@@ -487,11 +462,10 @@ static hr_status wide_run(const hri_attention *a, const hri_gpu_call *c,
     const rooms r = rooms_of(a);
     snprintf(defines, sizeof defines,
              "-DELEM=%s -DMELEM=%s -DDP=%d -DCAUSAL=%d -DBACKWARD=0 -DWGS=%d -DBLOCKS=1 -DMASK=0 "
-             "-DRING=%d -DLEAD=1 -DONES=%d -DNUMBERS=%d -DKEYED=%d -DSCALED=%d -DSPREAD=%d "
+             "-DRING=%d -DLEAD=1 -DONES=%d -DNUMBERS=%d -DKEYED=%d "
              "-DPLANES=%d -DTWO_PARTS=%d -DNUMBER_ROOMS=%d",
              hri_gpu_type(a->type), hri_gpu_type(adds(a) ? x->mask_type : a->type), DEPTH,
              a->causal != 0, WIDE / 64, r.ring, !adds(a) && !keyed_, adds(a), keyed_,
-             numbers && !spread && power_of_two(a->scale), spread,
              spread ? (int)spread_planes(a) : 1, spread && !power_of_two(a->scale), r.numbers);
     const uint32_t processors = hri_gpu_processors(c->gpu);
     const hri_gpu_grid grid = {.x = works < processors ? works : processors,

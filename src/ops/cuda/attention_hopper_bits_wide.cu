@@ -6,13 +6,12 @@
 // the last values of this one are added.  So many queries share what a block reads: with 128 of them the second cache cannot bring keys
 // and values as fast as they are used up.
 //
-// Words of attention_words.cu (NATURAL) are the mask, as in attention_hopper_bits.cu.  Numbers (ADD) come as tiles, and scores begin with
-// them: products add to what is there (attention_hopper_bits_wide.cuh).  SPREAD: tiles of attention_spread.cu, which hide by themselves, and
-// there are no words.  KEYED: one row for all queries, of f32 (attention_key_row).
+// Words of attention_words.cu (NATURAL) are the mask, as in attention_hopper_bits.cu.  Numbers (ADD) come as tiles of attention_spread.cu, which
+// hide by themselves, and scores begin with them: products add to what is there (attention_hopper_bits_wide.cuh).  KEYED: one row for all queries, of f32 (attention_key_row).
 // attention_hopper.cuh, _tiles.cuh, _bits.cuh and _bits_wide.cuh stand before it; WGS is 4, THREADS those that compute.
 enum {
     Q_BYTES = OWN * 128,
-    NUMBERS_BYTES = KEYED ? TILE * 4 : ADD ? OWN * 128 * NUMBER_PANELS : 0,
+    NUMBERS_BYTES = KEYED ? TILE * 4 : ADD ? OWN * 128 : 0,
     WARPS = THREADS / 32,
     FEEDER_REGISTERS = 32,
     OTHER_REGISTERS = 112 // five times 96 at the start
@@ -37,7 +36,7 @@ HR_INLINE void load_row(char *to, const float *from, hr_u64 *bar) {
 
 struct room {
     char *q, *k, *v, *numbers;
-    hr_u64 *full_q, *empty_q, *full_k, *empty_k, *full_v, *empty_v, *full_n, *empty_n, *scaled;
+    hr_u64 *full_q, *empty_q, *full_k, *empty_k, *full_v, *empty_v, *full_n, *empty_n;
     hr_u32 *orders; // of two pieces of work
     int all;        // tiles of keys
     HR_INLINE void init(unsigned char *shared, const shape &a) {
@@ -53,8 +52,7 @@ struct room {
         empty_v = full_v + RING;
         full_n = empty_v + RING;
         empty_n = full_n + NUMBER_ROOMS;
-        scaled = empty_n + NUMBER_ROOMS;
-        orders = (hr_u32 *)(scaled + WGS);
+        orders = (hr_u32 *)(empty_n + NUMBER_ROOMS);
         all = (int)((a.keys + TILE - 1) / TILE);
     }
     HR_INLINE hr_u32 *order(int i) const { // its number stands before it
@@ -74,9 +72,6 @@ struct room {
         for (int i = 0; i < 2; i++) {
             bar_init(full_q + i, 1);
             bar_init(empty_q + i, WARPS);
-        }
-        for (int i = 0; i < WGS; i++) {
-            bar_init(scaled + i, 128);
         }
     }
 };
@@ -159,9 +154,8 @@ HR_INLINE void feed(const room &r, const tensor_map &q, const tensor_map &k, con
                     if (KEYED) {
                         load_row(to, row + p.tile * TILE + c0, full);
                     }
-                    for (int i = 0; i < NUMBER_PANELS && ADD; i++) {
-                        load_box(to + i * (OWN * 128), numbers, full, c0 + i * (TILE / 2), p.q0,
-                                 e.mask_head ? p.h : 0,
+                    if (ADD) {
+                        load_box(to, numbers, full, c0, p.q0, e.mask_head ? p.h : 0,
                                  e.mask_batch ? p.b + part * (int)e.samples : part);
                     }
                     boxes_end(full);
@@ -205,38 +199,19 @@ HR_INLINE void add_up(float (&sums)[4], const hr_u32 (&p)[4][4]) {
     }
 #endif
 }
-// The queries of this warpgroup, times the scale.
-HR_INLINE void scale_queries(char *q, float by, hr_u64 *bar, hr_u32 phase) {
-    uint4 *const own = (uint4 *)(q + threadIdx.x / 128 * (64 * 128)) + threadIdx.x % 128 * 4;
-#pragma unroll
-    for (int i = 0; i < 4; i++) {
-        uint4 x = own[i];
-        hr_u32 *const pairs = (hr_u32 *)&x;
-#pragma unroll
-        for (int k = 0; k < 4; k++) {
-            pairs[k] = hr_two(low_of(pairs[k], ELEM()) * by, high_of(pairs[k], ELEM()) * by, ELEM());
-        }
-        own[i] = x;
-    }
-    shown();
-    bar_arrive(bar);
-    bar_wait(bar, phase);
-}
-
 struct computing {
     const room &r;
     const shape &a;
     const bits_shape &e;
     const hr_u32 *bits;
-    float scale, unit; // scores are in units of 1 / unit
+    float scale; // of scores, for powers of 2
     cursor<2> mine;
     cursor<RING> k_at, v_at;
     cursor<NUMBER_ROOMS> n_at;
-    hr_u32 scaled; // phase
     piece p;
     hr_u32 first_tile;
     int lane, own;
-    hr_u32 unit_word; // of the product that adds numbers
+    hr_u32 unit; // of the product that adds numbers
 
     float s[8][4], out[PANELS][8][4], sums[4];
     hr_u32 probs[4][4], word;
@@ -245,16 +220,14 @@ struct computing {
     HR_INLINE computing(const room &room_, const shape &a_, const bits_shape &e_,
                         const hr_u32 *bits_)
         : r(room_), a(a_), e(e_), bits(bits_) {
-        unit = SCALED ? 1.0f : a.scale;
-        scale = unit * HR_LOG2E;
+        scale = a.scale * HR_LOG2E;
         mine.init();
         k_at.init();
         v_at.init();
         n_at.init();
-        scaled = 0;
         lane = threadIdx.x & 31;
         own = threadIdx.x / 32;
-        unit_word = SPREAD ? on_diagonal(e.over) : 0u;
+        unit = ADD ? on_diagonal(e.over) : 0u;
     }
     HR_INLINE const hr_u32 *order() const {
         return r.order(mine.slot);
@@ -271,15 +244,11 @@ struct computing {
         sums[0] = sums[1] = sums[2] = sums[3] = 0.0f;
     }
     HR_INLINE void word_of(int j) {
-        word = KEYED || SPREAD ? ~0u : bits[(hr_i64)(first_tile + (order()[j] & 0xffffu)) * 32 + lane];
+        word = KEYED || ADD ? ~0u : bits[(hr_i64)(first_tile + (order()[j] & 0xffffu)) * 32 + lane];
     }
     // Queries are there.
     HR_INLINE void enter() {
         bar_wait(r.full_q + mine.slot, mine.phase);
-        if (SCALED) {
-            scale_queries(r.q + mine.slot * Q_BYTES, a.scale, r.scaled + threadIdx.x / 128, scaled);
-            scaled ^= 1u;
-        }
         first_tile = (hr_u32)(p.tile + (own < p.count ? own : p.count - 1) * e.rows);
     }
     // Scores begin with the numbers of a step.
@@ -288,16 +257,14 @@ struct computing {
         bar_wait(r.full_n + n_at.slot, n_at.phase);
         if (KEYED) {
             begin_with_row(s, numbers);
-        } else if (SPREAD) {
-            begin_with_spread(s, numbers, unit_word, e.over);
         } else {
-            begin_with(s, numbers, e.over, kind_of(MELEM()));
+            begin_with(s, numbers, unit, e.over);
         }
         if (PLANES == 2 && count == 2) {
             cursor<NUMBER_ROOMS> second = n_at;
             second.next();
             bar_wait(r.full_n + second.slot, second.phase);
-            add_spread(s, r.numbers + second.slot * NUMBERS_BYTES, unit_word, e.over);
+            add_second(s, r.numbers + second.slot * NUMBERS_BYTES, unit, e.over);
         }
         pinned(s);
     }
@@ -358,7 +325,7 @@ struct computing {
     }
     HR_INLINE void probabilities() {
         float part[2];
-        const bool hides = !KEYED && !SPREAD && __any_sync(0xffffffffu, word != ~0u);
+        const bool hides = !KEYED && !ADD && __any_sync(0xffffffffu, word != ~0u);
         if (hides && !ONES) {
             hide(s, word);
         }
@@ -386,7 +353,7 @@ struct computing {
     // The same of a first step, where there is nothing to multiply.
     HR_INLINE void first_probabilities() {
         float part[2], use[2];
-        if (!KEYED && !SPREAD && __any_sync(0xffffffffu, word != ~0u)) {
+        if (!KEYED && !ADD && __any_sync(0xffffffffu, word != ~0u)) {
             hide(s, word);
         }
 #pragma unroll
@@ -422,7 +389,7 @@ struct computing {
         hr_u32 blind = 0;
 #pragma unroll
         for (int half = 0; half < 2; half++) {
-            const bool unseen = SPREAD && run.most[half] < UNSEEN * e.over;
+            const bool unseen = ADD && run.most[half] < UNSEEN * e.over;
             float l = ONES ? sums[2 * half] : unseen ? 0.0f : run.sum[half];
             if (!ONES) {
                 l += __shfl_xor_sync(0xffffffffu, l, 1);
@@ -433,7 +400,7 @@ struct computing {
             by[half] = l == 0.0f ? 0.0f : 1.0f / l;
             if (lane % 4 == 0 && row < a.queries) {
                 lse[((hr_i64)of.b * a.heads + of.h) * a.queries + row] =
-                    l == 0.0f ? -none() : run.most[half] * unit + logf(l);
+                    l == 0.0f ? -none() : run.most[half] * a.scale + logf(l);
             }
         }
         put_rows(o + of.b * a.o_batch + of.h * a.depth, a.o_row, of.q0, a.queries, a.depth,

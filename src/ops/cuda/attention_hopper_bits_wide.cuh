@@ -1,16 +1,9 @@
-// What scores of attention_hopper_bits_wide.cu begin with: numbers of a mask, as tiles of the mask as it is, as those of attention_spread.cu, or as a
-// row for all queries.  Products of queries and keys add to them.
+// What scores of attention_hopper_bits_wide.cu begin with: numbers of a mask, as tiles of attention_spread.cu or as a row for all queries.  Products
+// of queries and keys add to them.
 //
-// SCALED: queries are multiplied by the scale, a power of two, when they come, and numbers of the mask are as they are; else they are
-// multiplied by `over`.  SPREAD: a tile of bf16 is the left operand of products of a warp, whose right one is 1 / scale on a diagonal, so
-// that nothing is converted; TWO_PARTS: 1 / scale is two numbers of bf16.
-#ifndef SCALED
-#define SCALED 0
-#endif
-#ifndef SPREAD
-#define SPREAD 0
-#endif
-#ifndef PLANES // of numbers
+// A tile is the left operand of products of a warp, whose right one is 1 / scale on a diagonal, so that nothing is converted; TWO_PARTS:
+// 1 / scale is two numbers of bf16.  PLANES 2: numbers are two as well.
+#ifndef PLANES
 #define PLANES 1
 #endif
 #ifndef NUMBER_ROOMS // tiles of numbers, or rows of keys
@@ -21,43 +14,7 @@
 enum { PARTS = 16 };
 #define UNSEEN (-1.1e30f)
 
-enum { NUMBER_PANELS = SPREAD ? 1 : (int)sizeof(MELEM) / 2 }; // of 128 bytes a row
-
-// ---- the mask as it is ----
-
-// Numbers as scores lie, for scores to begin with.
-HR_INLINE void begin_with(float (&s)[8][4], const char *tile, float over, hr_u16) {
-#pragma unroll
-    for (int n = 0; n < 8; n += 2) {
-        float x[2][4];
-        take<false>(x, tile, n, MELEM());
-#pragma unroll
-        for (int i = 0; i < 8; i++) {
-            s[n + i / 4][i % 4] = SCALED ? x[i / 4][i % 4] : x[i / 4][i % 4] * over;
-        }
-    }
-}
-HR_INLINE void begin_with(float (&s)[8][4], const char *tile, float over, float) {
-    const int lane = threadIdx.x & 31, row = threadIdx.x / 32 * 16 + lane / 4;
-#pragma unroll
-    for (int n = 0; n < 8; n++) {
-        const char *at = tile + n / 4 * (OWN * 128) + spot(row, n % 4 * 2 + lane % 4 / 2) + lane % 2 * 8;
-        const float2 x = *(const float2 *)at, y = *(const float2 *)(at + 8 * 128);
-        s[n][0] = SCALED ? x.x : x.x * over;
-        s[n][1] = SCALED ? x.y : x.y * over;
-        s[n][2] = SCALED ? y.x : y.x * over;
-        s[n][3] = SCALED ? y.y : y.y * over;
-    }
-}
-HR_INLINE hr_u16 kind_of(hr_bf16) {
-    return 0;
-}
-HR_INLINE hr_u16 kind_of(hr_f16) {
-    return 0;
-}
-HR_INLINE float kind_of(float) {
-    return 0.0f;
-}
+// A row for all queries.
 HR_INLINE void begin_with_row(float (&s)[8][4], const char *row) {
 #pragma unroll
     for (int n = 0; n < 8; n++) {
@@ -114,13 +71,13 @@ HR_INLINE void by_tile(float (&s)[8][4], const char *tile, hr_u32 d, float by) {
         by_diagonal<FRESH>(s[n + 1], w[2], w[3], d, by);
     }
 }
-HR_INLINE void begin_with_spread(float (&s)[8][4], const char *tile, hr_u32 unit, float over) {
+HR_INLINE void begin_with(float (&s)[8][4], const char *tile, hr_u32 unit, float over) {
     by_tile<true>(s, tile, unit, over);
     if (TWO_PARTS) {
         by_tile<false>(s, tile, on_diagonal(over - near(over)), over - near(over));
     }
 }
 // The second parts of numbers.
-HR_INLINE void add_spread(float (&s)[8][4], const char *tile, hr_u32 unit, float over) {
+HR_INLINE void add_second(float (&s)[8][4], const char *tile, hr_u32 unit, float over) {
     by_tile<false>(s, tile, unit, over);
 }
