@@ -206,8 +206,10 @@ static uint64_t spread_copy_bytes(const hri_attention *a) {
     return (uint64_t)(spread_planes(a) * spread_plane(a)) * 2;
 }
 
+/* f16 has not the range for 1 / scale otherwise. */
 int hri_attention_spread_fits(const hri_attention *a) {
-    return adds(a) && a->extra.mask_row > 0 && spread_copy_bytes(a) <= NUMBERS_MOST;
+    return adds(a) && a->extra.mask_row > 0 && spread_copy_bytes(a) <= NUMBERS_MOST &&
+           (a->extra.mask_type != HR_TYPE_F16 || a->scale > 0x1p-15f);
 }
 
 uint64_t hri_attention_spread_bytes(const hri_attention *a) {

@@ -101,18 +101,19 @@ struct piece {
     }
 };
 
-// The tiles of keys that any of `count` times 16 queries sees, as tiles_seen has them; in the upper half how many tiles of numbers there are.
+// The tiles of keys that any of `count` times 16 queries sees, as tiles_seen has them, one at least; in the upper half how many tiles of numbers
+// there are, where what hides is a number too.
 HR_INLINE void steps_seen(hr_u32 *order, const hr_u8 *seen, hr_i64 rows, int all, int count) {
     tiles_seen(order, seen, rows, all, count);
     __syncwarp();
     const int steps = (int)(order[-1] & ~SOME_ADD);
-    for (int j = threadIdx.x & 31; j < steps; j += 32) {
-        const hr_u32 step = order[j], tile = step & 0xffffu;
+    for (int j = threadIdx.x & 31; ADD && j < steps; j += 32) {
+        const hr_u32 tile = order[j] & 0xffffu;
         hr_u32 flags = 0;
-        for (int i = 0; PLANES == 2 && i < OWN / 16 && i < count; i++) {
+        for (int i = 0; i < OWN / 16 && i < count; i++) {
             flags |= seen[i * rows + tile];
         }
-        order[j] = tile | (step >> 16 ? PLANES == 2 && flags & PARTS ? 2u : 1u : 0u) << 16;
+        order[j] = tile | (!(flags & ADDS) ? 0u : PLANES == 2 && flags & PARTS ? 2u : 1u) << 16;
     }
 }
 // How many tiles of numbers, or rows of keys, a step begins with.
@@ -227,7 +228,7 @@ struct computing {
         n_at.init();
         lane = threadIdx.x & 31;
         own = threadIdx.x / 32;
-        unit = ADD ? on_diagonal(e.over) : 0u;
+        unit = ADD ? on_diagonal(e.over, FIRST()) : 0u;
     }
     HR_INLINE const hr_u32 *order() const {
         return r.order(mine.slot);
@@ -264,7 +265,7 @@ struct computing {
             cursor<NUMBER_ROOMS> second = n_at;
             second.next();
             bar_wait(r.full_n + second.slot, second.phase);
-            add_second(s, r.numbers + second.slot * NUMBERS_BYTES, unit, e.over);
+            add_second(s, r.numbers + second.slot * NUMBERS_BYTES, e.over);
         }
         pinned(s);
     }

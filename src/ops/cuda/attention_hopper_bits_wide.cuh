@@ -2,7 +2,7 @@
 // of queries and keys add to them.
 //
 // A tile is the left operand of products of a warp, whose right one is 1 / scale on a diagonal, so that nothing is converted; TWO_PARTS:
-// 1 / scale is two numbers of bf16.  PLANES 2: numbers are two as well.
+// 1 / scale is two numbers.  PLANES 2: some tiles have two.
 #ifndef PLANES
 #define PLANES 1
 #endif
@@ -26,58 +26,71 @@ HR_INLINE void begin_with_row(float (&s)[8][4], const char *row) {
 
 // ---- tiles of attention_spread.cu ----
 
-// A number of bf16 on the diagonal of 8 by 8, as this lane has the right operand of a product of a warp.
-HR_INLINE hr_u32 on_diagonal(float x) {
+// The type of the first plane; the second is bf16.
+template <typename T> struct first_of {
+    typedef hr_bf16 type;
+};
+template <> struct first_of<hr_f16> {
+    typedef hr_f16 type;
+};
+typedef first_of<MELEM>::type FIRST;
+
+// A number on the diagonal of 8 by 8, as this lane has the right operand of a product of a warp.
+template <typename T> HR_INLINE hr_u32 on_diagonal(float x, T) {
     const int lane = threadIdx.x & 31;
-    hr_bf16 y;
+    T y;
     hr_store(&y, x);
     return lane / 4 == lane % 4 * 2 ? y.bits : lane / 4 == lane % 4 * 2 + 1 ? (hr_u32)y.bits << 16 : 0u;
 }
-HR_INLINE float near(float x) {
-    hr_bf16 y;
+template <typename T> HR_INLINE float near(float x, T) {
+    T y;
     hr_store(&y, x);
     return hr_load(y);
 }
 // s (16, 8) = or += a (16, 8) times the diagonal d, whose number is `by`.
-template <bool FRESH>
-HR_INLINE void by_diagonal(float (&s)[4], hr_u32 low, hr_u32 high, hr_u32 d, float by) {
+#define DIAGONAL(T, TO, FROM)                                                                      \
+    asm volatile("mma.sync.aligned.m16n8k8.row.col.f32." T "." T ".f32 {%0,%1,%2,%3}, {%4,%5}, {%6}, " FROM ";" \
+                 : TO(s[0]), TO(s[1]), TO(s[2]), TO(s[3])                                          \
+                 : "r"(low), "r"(high), "r"(d), "f"(0.0f))
+template <bool FRESH, typename T>
+HR_INLINE void by_diagonal(float (&s)[4], hr_u32 low, hr_u32 high, hr_u32 d, float by, T) {
 #ifdef HRI_EMULATED
-    const float x[4] = {low_of(low, hr_bf16()), high_of(low, hr_bf16()), low_of(high, hr_bf16()),
-                        high_of(high, hr_bf16())};
+    const float x[4] = {low_of(low, T()), high_of(low, T()), low_of(high, T()), high_of(high, T())};
     for (int i = 0; i < 4; i++) {
-        s[i] = fmaf(x[i], near(by), FRESH ? 0.0f : s[i]);
+        s[i] = fmaf(x[i], near(by, T()), FRESH ? 0.0f : s[i]);
     }
     (void)d;
 #else
-    if (FRESH) {
-        asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5}, {%6}, {%7,%7,%7,%7};"
-                     : "=f"(s[0]), "=f"(s[1]), "=f"(s[2]), "=f"(s[3])
-                     : "r"(low), "r"(high), "r"(d), "f"(0.0f));
+    if (FRESH && is_bf16(T())) {
+        DIAGONAL("bf16", "=f", "{%7,%7,%7,%7}");
+    } else if (FRESH) {
+        DIAGONAL("f16", "=f", "{%7,%7,%7,%7}");
+    } else if (is_bf16(T())) {
+        DIAGONAL("bf16", "+f", "{%0,%1,%2,%3}");
     } else {
-        asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5}, {%6}, {%0,%1,%2,%3};"
-                     : "+f"(s[0]), "+f"(s[1]), "+f"(s[2]), "+f"(s[3])
-                     : "r"(low), "r"(high), "r"(d));
+        DIAGONAL("f16", "+f", "{%0,%1,%2,%3}");
     }
 #endif
 }
-template <bool FRESH>
-HR_INLINE void by_tile(float (&s)[8][4], const char *tile, hr_u32 d, float by) {
+template <bool FRESH, typename T>
+HR_INLINE void by_tile(float (&s)[8][4], const char *tile, hr_u32 d, float by, T) {
     const int lane = threadIdx.x & 31, row = threadIdx.x / 32 * 16 + lane % 16;
 #pragma unroll
     for (int n = 0; n < 8; n += 2) {
         hr_u32 w[4];
         hr_ldmatrix(w, tile + spot(row, n + lane / 16));
-        by_diagonal<FRESH>(s[n], w[0], w[1], d, by);
-        by_diagonal<FRESH>(s[n + 1], w[2], w[3], d, by);
+        by_diagonal<FRESH>(s[n], w[0], w[1], d, by, T());
+        by_diagonal<FRESH>(s[n + 1], w[2], w[3], d, by, T());
     }
 }
 HR_INLINE void begin_with(float (&s)[8][4], const char *tile, hr_u32 unit, float over) {
-    by_tile<true>(s, tile, unit, over);
+    by_tile<true>(s, tile, unit, over, FIRST());
     if (TWO_PARTS) {
-        by_tile<false>(s, tile, on_diagonal(over - near(over)), over - near(over));
+        const float left = over - near(over, FIRST());
+        by_tile<false>(s, tile, on_diagonal(left, FIRST()), left, FIRST());
     }
 }
-// The second parts of numbers.
-HR_INLINE void add_second(float (&s)[8][4], const char *tile, hr_u32 unit, float over) {
-    by_tile<false>(s, tile, unit, over);
+// The second parts of numbers, or what hides where the first are f16.
+HR_INLINE void add_second(float (&s)[8][4], const char *tile, float over) {
+    by_tile<false>(s, tile, on_diagonal(over, hr_bf16()), over, hr_bf16());
 }

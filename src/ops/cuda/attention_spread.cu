@@ -1,11 +1,12 @@
-// A mask of numbers as kernels add it by products: bf16, rows as many as queries, keys up to a whole tile of 64.
+// A mask of numbers as kernels add it by products: numbers of 2 bytes, rows as many as queries, keys up to a whole tile of 64.
 //
 // A product multiplies every number of a row, so all are finite: what hides (HIDDEN and less, minus infinity, later keys where CAUSAL,
-// keys behind the last) is LOW, which times 1 / scale is far below every score and still finite.  Numbers of MELEM that are no bf16 are
-// the sum of two (17 bits): the second plane lies behind the first, `plane` elements on.
+// keys behind the last) is LOW, a number of bf16 that times 1 / scale is far below every score and still finite.  PLANES 2: a second plane lies
+// `plane` elements behind the first.  Numbers of f32 are two of bf16 that add up to them (17 bits); f16 has no number as low, so its numbers are as
+// they are, and the second plane is bf16 and hides.
 //
 // A byte for each tile of 16 queries by 64 keys says whether anything is shown (1), is to be added (2, hiding is adding), is not shown (4), is
-// hidden by a finite number (8), has a second part (16).  WHOLE: rows are whole pieces of 16 bytes.
+// hidden by a finite number (8), has anything in the second plane (16).  WHOLE: rows are whole pieces of 16 bytes.
 #ifndef CAUSAL
 #define CAUSAL 0
 #endif
@@ -33,32 +34,62 @@ HR_INLINE hr_u32 bits_of(float x) { // of the nearest bf16
     hr_store(&y, x);
     return y.bits;
 }
+HR_INLINE void split(hr_bf16 x, bool hidden, hr_u32 &first, hr_u32 &second) {
+    first = hidden ? LOW : x.bits;
+    second = 0;
+}
 HR_INLINE void split(float x, bool hidden, hr_u32 &first, hr_u32 &second) {
     const hr_u32 near = bits_of(x);
     const float left = x - hr_bits_float(near << 16);
     first = hidden ? LOW : near;
     second = hidden || !(left - left == 0.0f) ? 0u : bits_of(left);
 }
+HR_INLINE void split(hr_f16 x, bool hidden, hr_u32 &first, hr_u32 &second) {
+    first = hidden ? 0u : x.bits;
+    second = hidden ? LOW : 0u;
+}
 
-// Keys `key` to `key` + 15 of a row, of which `count` are there and `shown` are not later.
-HR_INLINE void take(keys16 &m, hr_u32 (&first)[8], hr_u32 (&second)[8], const MELEM *from, hr_i32 count,
-                    hr_i32 shown) {
-    enum { EACH = WHOLE ? 16 / (int)sizeof(MELEM) : 1 };
-    const float none = hr_bits_float(0xff800000u);
-    hr_pack<MELEM, EACH> x[16 / EACH];
+// Numbers of bf16 of which none is so low that it might hide: sign and two bits of the exponent are not all set.
+template <typename T> HR_INLINE bool as_they_are(keys16 &m, hr_u32 (&first)[8], const T &x) {
+    const hr_u32 *const words = (const hr_u32 *)&x;
+    hr_u32 low = 0, any = 0;
+#pragma unroll
+    for (int i = 0; i < 8; i++) {
+        first[i] = words[i];
+        low |= words[i] & words[i] << 1 & words[i] << 2;
+        any |= words[i];
+    }
+    m.nonzero = (any | any >> 16) & 0x7fffu;
+    return !(low & 0x80008000u);
+}
+// 16 keys of a row in memory, in pieces; what is not there is 0.
+enum { EACH = WHOLE ? 16 / (int)sizeof(MELEM) : 1 };
+struct row16 {
+    hr_pack<MELEM, EACH> at[16 / EACH];
+};
+HR_INLINE void fetch(row16 &x, const MELEM *from, hr_i32 count) {
+    const hr_pack<MELEM, EACH> zeros = {};
 #pragma unroll
     for (int i = 0; i < 16 / EACH; i++) {
-        x[i] = i * EACH < count ? *(const hr_pack<MELEM, EACH> *)(from + i * EACH) : hr_pack<MELEM, EACH>();
+        x.at[i] = i * EACH < count ? *(const hr_pack<MELEM, EACH> *)(from + i * EACH) : zeros;
+    }
+}
+// The first `shown` of them are there, and not later than the query.
+HR_INLINE void take(keys16 &m, hr_u32 (&first)[8], hr_u32 (&second)[8], const row16 &x, hr_i32 shown) {
+    const float none = hr_bits_float(0xff800000u);
+    if (PLANES == 1 && WHOLE && shown >= 16 && as_they_are(m, first, x)) {
+        return;
     }
 #pragma unroll
     for (int i = 0; i < 16; i++) {
-        const float y = hr_load(x[i / EACH].at[i % EACH]);
+        const MELEM number = x.at[i / EACH].at[i % EACH];
+        const float y = hr_load(number);
         const bool hidden = i >= shown || y <= HIDDEN;
         hr_u32 one, other;
-        split(y, hidden, one, other);
+        split(number, hidden, one, other);
         m.hidden |= hidden ? 1u << i : 0u;
-        m.nonzero |= one;
-        m.parts |= other;
+        m.nonzero |= (one | other) & 0x7fffu; // minus 0 adds nothing
+        m.parts |= other & 0x7fffu;
         m.finite |= i < shown && hidden && y > none ? 1u : 0u;
         first[i / 2] = i % 2 ? first[i / 2] | one << 16 : one;
         second[i / 2] = i % 2 ? second[i / 2] | other << 16 : other;
@@ -79,26 +110,32 @@ HR_KERNEL __launch_bounds__(THREADS)
     }
     const int lane = threadIdx.x % 32;
     const hr_i32 key = (hr_i32)(tile % (hr_u32)across) * 64 + lane % 4 * 16;
+    const hr_i32 r0 = (hr_i32)(line % (hr_u32)along) * 16 + lane / 4;
+    const hr_i64 row = (hr_i64)(line / (hr_u32)along) * queries + r0;
     keys16 m = {0, 0, 0, 0};
     hr_u32 shown = 0;
+    row16 x[2];
 #pragma unroll
     for (int half = 0; half < 2; half++) {
-        const hr_i32 query = (hr_i32)(line % (hr_u32)along) * 16 + lane / 4 + half * 8;
-        const hr_i64 row = (hr_i64)(line / (hr_u32)along) * queries + query;
-        const hr_i32 count = query < queries ? (hr_i32)keys - key : 0, later = query + 1 - key;
+        fetch(x[half], mask + (row + half * 8) * keys + key, r0 + half * 8 < queries ? (hr_i32)keys - key : 0);
+    }
+#pragma unroll
+    for (int half = 0; half < 2; half++) {
+        const hr_i32 query = r0 + half * 8, there = (hr_i32)keys - key, later = query + 1 - key;
+        hr_bf16 *const to = copy + (row + half * 8) * across * 64 + key;
         hr_u32 first[8], second[8];
         keys16 own = {0, 0, 0, 0};
-        take(own, first, second, mask + row * keys + key, count, CAUSAL && later < count ? later : count);
+        take(own, first, second, x[half], CAUSAL && later < there ? later : there);
         if (query < queries) {
-            put(copy + row * across * 64 + key, first);
+            put(to, first);
             if (PLANES == 2) {
-                put(copy + plane + row * across * 64 + key, second);
+                put(to + plane, second);
             }
             shown |= ~own.hidden & 0xffffu;
             m.hidden |= own.hidden;
-            m.nonzero |= own.nonzero & 0x7fffu; // minus 0 adds nothing
+            m.nonzero |= own.nonzero;
             m.finite |= own.finite;
-            m.parts |= own.parts & 0x7fffu;
+            m.parts |= own.parts;
         }
     }
     const bool any = __any_sync(0xffffffffu, shown != 0), adds = __any_sync(0xffffffffu, m.nonzero != 0),
