@@ -441,6 +441,10 @@ static void run_op(const void *arg) {
     for (const hri_case *c = op->cases; c->name; c++) {
         hr_meta metas[HRI_IN_MAX] = {{0}};
         const uint32_t count = ref_parse(c->in, metas);
+        if (getenv("HEADROOM_TEST_SHOW")) { /* which case takes so long */
+            printf("%s: %s\n", op->name, c->name);
+            fflush(stdout);
+        }
         if (!(c->flags & HRI_CASE_BAD)) {
             run_metas(&m, op, c, metas, count);
         }

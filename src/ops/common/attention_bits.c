@@ -10,11 +10,13 @@
 #include <math.h>
 #include <string.h>
 
+#include "graph/half.h"
 #include "ops/common/attention.h"
 #include "ops/common/gpu.h"
 
 HRI_CU(attention_spread);
 HRI_CU(attention_words);
+HRI_CU(attention_halves);
 HRI_CU(attention_hopper_bits);
 HRI_CU(attention_hopper_bits_deep);
 HRI_CU(attention_hopper_bits_pairs);
@@ -35,6 +37,7 @@ enum {
     KEY_BYTES = 64 * PIECE,
     PAIRS_THREADS = 384,
     PAIRS_BARS = 22,
+    FEW = 8,
     PAIRS_NUMBERS = 4 * 128 * 64 * 2 /* bytes of a mask in shared memory */
 };
 
@@ -106,9 +109,9 @@ uint64_t hri_attention_words_bytes(const hri_attention *a, int causal, int turne
     return words_bytes(&t) + hri_gpu_whole((uint64_t)t.all);
 }
 
-hr_status hri_attention_words_make(const hri_attention *a, const hri_gpu_call *c, hr_addr mask,
-                                   hr_addr at, int causal, int how, hr_addr copy, int64_t pitch,
-                                   hri_attention_words *out) {
+hr_status hri_attention_words_make_if(const hri_attention *a, const hri_gpu_call *c, hr_addr mask,
+                                      hr_addr at, int causal, int how, hr_addr copy, int64_t pitch,
+                                      hr_addr only, hri_attention_words *out) {
     const hri_attention_extra *x = &a->extra;
     const int natural = how == HRI_ATTENTION_NATURAL, turned = how == 1;
     const int rows_differ = x->mask_row || causal;
@@ -129,7 +132,13 @@ hr_status hri_attention_words_make(const hri_attention *a, const hri_gpu_call *c
     const hri_gpu_grid grid = {.x = (uint32_t)hri_gpu_up(t.all, THREADS / 32), .threads = THREADS};
     return hri_gpu_launch(c->gpu, &hri_cu_attention_words, defines, "attention_words", &grid,
                           HRI_GPU_ARGS(&mask, &out->words, &out->seen, &t.all, &t.along, &t.across,
-                                       &rows, &queries, &keys, &copy, &pitch));
+                                       &rows, &queries, &keys, &copy, &pitch, &only));
+}
+
+hr_status hri_attention_words_make(const hri_attention *a, const hri_gpu_call *c, hr_addr mask,
+                                   hr_addr at, int causal, int how, hr_addr copy, int64_t pitch,
+                                   hri_attention_words *out) {
+    return hri_attention_words_make_if(a, c, mask, at, causal, how, copy, pitch, 0, out);
 }
 
 /* ---- numbers as tiles ---- */
@@ -182,6 +191,39 @@ static int pairs(const hri_attention *a, const hri_gpu *gpu) {
     return deep(a) && hri_gpu_maps(gpu) && has_mask(a) && !(x->drop > 0.0f) &&
            (!adds(a) || keyed(a) || x->mask_row > 0) && mapped(&a->q) && mapped(&a->k) &&
            mapped(&a->v) && pairs_shared(a) <= hri_gpu_warpgroup_shared(gpu);
+}
+
+/* 1 / scale rounded to a type of 2 bytes, at most 2^-12 off: then numbers of that type are added by products. */
+static int nearly(const hri_attention *a, hr_type type) {
+    const float over = 1.0f / a->scale;
+    const float rounded = type == HR_TYPE_BF16  ? hri_from_bf16(hri_to_bf16(over))
+                          : type == HR_TYPE_F16 ? hri_from_f16(hri_to_f16(over))
+                                                : 0.0f;
+    return fabsf(rounded - over) <= over * 0x1p-12f;
+}
+
+/* Which numbers are taken for finite before anybody looked at them: those of a mask that few heads share, because looking takes longer than
+ * what is passed over saves, and those of f32 that many share, rounded to f16 (attention_halves.cu). */
+enum { LOOKED_AT, AS_THEY_ARE, AS_HALVES };
+
+static int taken(const hri_attention *a, const hri_gpu *gpu) {
+    const hri_attention_extra *x = &a->extra;
+    const int few = x->mask_samples * x->mask_heads * FEW >= a->batch * a->heads;
+    if (!pairs(a, gpu) || !adds(a) || keyed(a) || a->causal || pitch_of(a) > 0) {
+        return LOOKED_AT;
+    }
+    return few && nearly(a, x->mask_type) ? AS_THEY_ARE
+           : !few && x->mask_type == HR_TYPE_F32 && a->keys % 8 == 0 && nearly(a, HR_TYPE_F16)
+               ? AS_HALVES
+               : LOOKED_AT;
+}
+
+static uint64_t halves_bytes(const hri_attention *a, const hri_gpu *gpu) {
+    const hri_attention_extra *x = &a->extra;
+    return taken(a, gpu) == AS_HALVES
+               ? hri_gpu_whole(
+                     (uint64_t)(x->mask_samples * x->mask_heads * x->mask_rows * a->keys) * 2)
+               : 0;
 }
 
 /* Numbers of 2 bytes are as fast as they are. */
@@ -481,12 +523,17 @@ static hr_status wide_run(const hri_attention *a, const hri_gpu_call *c,
 
 /* ---- which ---- */
 
+/* Of a word and halves, before all else. */
+static uint64_t taken_bytes(const hri_attention *a, const hri_gpu *gpu) {
+    return taken(a, gpu) ? hri_gpu_whole(sizeof(uint32_t)) + halves_bytes(a, gpu) : 0;
+}
+
 uint64_t hri_attention_bits_workspace(const hri_attention *a, hri_gpu *gpu) {
     const tiles t = tiles_of(a, 0, 0);
     return !fits(a, gpu)  ? 0
            : wide(a, gpu) ? wide_workspace(a)
            : keyed(a)     ? (uint64_t)t.all * KEY_BYTES + hri_gpu_whole((uint64_t)t.all)
-                          : hri_attention_words_bytes(a, a->causal != 0, 0) +
+                          : taken_bytes(a, gpu) + hri_attention_words_bytes(a, a->causal != 0, 0) +
                             (tiled(a, gpu) ? hri_attention_numbers_bytes(a, a->causal != 0, 0)
                                            : copy_bytes(a));
 }
@@ -511,33 +558,74 @@ static hr_status key_numbers_make(const hri_attention *a, const hri_gpu_call *c,
         HRI_GPU_ARGS(&mask, &out->words, &out->seen, &t.all, &t.across, &keys, &over));
 }
 
+/* What attention_hopper_bits_pairs.cu adds. */
+typedef struct numbers {
+    hr_addr at;
+    hr_type type;
+    int64_t row;
+    hr_addr
+        again; /* 0, or where it is said that a mask was no finite one; direct: by this launch */
+    int direct;
+} numbers;
+
 /* Over 64 deep: a block for each multiprocessor takes one tile of queries after the other. */
 static hr_status pairs_run(const hri_attention *a, const hri_gpu_call *c,
                            const hri_gpu_attention_at *at, hri_attention_words w, bits_shape e,
-                           hr_addr mask) {
-    const int numbers = adds(a) && !keyed(a);
+                           const numbers *n) {
+    const int rows = adds(a) && !keyed(a);
     const uint32_t processors = hri_gpu_processors(c->gpu);
     hri_attention_shape s = hri_attention_shape_of(a);
-    hr_addr v = at->v, o = at->o, lse = at->stats, control = c->control;
+    hr_addr v = at->v, o = at->o, lse = at->stats, control = c->control, mask = n->at,
+            again = n->again;
     uint32_t items = (uint32_t)(a->batch * a->heads * hri_gpu_up(a->queries, OWN));
     hri_gpu_map maps[4] = {0};
     char defines[256];
-    const hr_status status = maps_make(a, c->gpu, at, numbers ? mask : 0, e.mask_row, 0, OWN, maps);
+    hri_attention of = *a;
+    of.extra.mask_type = n->type;
+    const hr_status status = maps_make(&of, c->gpu, at, rows ? mask : 0, n->row, 0, OWN, maps);
     if (status != HR_OK) {
         return status;
     }
     snprintf(defines, sizeof defines,
              "-DELEM=%s -DMELEM=%s -DDP=%d -DCAUSAL=%d -DBACKWARD=0 -DWGS=%d -DBLOCKS=1 -DMASK=0 "
-             "-DNUMBERS=%d -DKEYED=%d -DPAIRS=1",
-             hri_gpu_type(a->type), hri_gpu_type(adds(a) ? a->extra.mask_type : a->type),
-             DEPTH_MOST, a->causal != 0, OWN / 64, adds(a), keyed(a));
+             "-DNUMBERS=%d -DKEYED=%d -DPAIRS=1 -DDIRECT=%d",
+             hri_gpu_type(a->type), hri_gpu_type(adds(a) ? n->type : a->type), DEPTH_MOST,
+             a->causal != 0, OWN / 64, adds(a), keyed(a), n->direct);
     const hri_gpu_grid grid = {.x = items < processors ? items : processors,
                                .threads = PAIRS_THREADS,
                                .shared_bytes = (uint32_t)pairs_shared(a)};
     return hri_gpu_launch(c->gpu, &hri_cu_attention_hopper_bits_pairs, defines,
                           "attention_forward_pairs", &grid,
                           HRI_GPU_ARGS(&maps[0], &maps[1], &maps[2], &maps[3], &v, &o, &lse, &s,
-                                       &w.words, &w.seen, &e, &mask, &control, &items));
+                                       &w.words, &w.seen, &e, &mask, &control, &items, &again));
+}
+
+/* Numbers of f32 as f16, small ones; where there are others it is said so. */
+static hr_status halves_make(const hri_attention *a, const hri_gpu_call *c, hr_addr mask,
+                             hr_addr halves) {
+    const hri_attention_extra *x = &a->extra;
+    int64_t count = x->mask_samples * x->mask_heads * x->mask_rows * a->keys / 8;
+    hr_addr again = c->workspace;
+    const hri_gpu_grid grid = {.x = (uint32_t)hri_gpu_up(count, THREADS), .threads = THREADS};
+    return hri_gpu_launch(c->gpu, &hri_cu_attention_halves, "", "attention_halves", &grid,
+                          HRI_GPU_ARGS(&mask, &halves, &count, &again));
+}
+
+/* A mask is taken for finite.  What is launched after this, with the same word, does nothing unless that was wrong. */
+static hr_status taken_run(const hri_attention *a, const hri_gpu_call *c,
+                           const hri_gpu_attention_at *at) {
+    const hri_attention_extra *x = &a->extra;
+    /* Samples that share a mask of each head stand side by side. */
+    const hri_attention_words none = {.batch = x->mask_batch > 0, .head = x->mask_head > 0};
+    numbers n = {
+        .at = at->mask, .type = x->mask_type, .row = a->keys, .again = c->workspace, .direct = 1};
+    hr_status status = hri_gpu_fill(c->gpu, c->workspace, 0, sizeof(uint32_t));
+    if (status == HR_OK && taken(a, c->gpu) == AS_HALVES) {
+        n.at = c->workspace + hri_gpu_whole(sizeof(uint32_t));
+        n.type = HR_TYPE_F16;
+        status = halves_make(a, c, at->mask, n.at);
+    }
+    return status == HR_OK ? pairs_run(a, c, at, none, bits_shape_of(a, &none), &n) : status;
 }
 
 hr_status hri_attention_bits_run(const hri_attention *a, const hri_gpu_call *c,
@@ -552,15 +640,20 @@ hr_status hri_attention_bits_run(const hri_attention *a, const hri_gpu_call *c,
     const hri_attention_extra *x = &a->extra;
     const ring r = ring_of(a);
     const int by_tiles = tiled(a, c->gpu);
+    const int taken_ = taken(a, c->gpu);
+    const hr_addr room = c->workspace + taken_bytes(a, c->gpu), only = taken_ ? c->workspace : 0;
     const int64_t pitch = by_tiles ? 0 : pitch_of(a);
     hr_addr copy =
-        by_tiles || pitch > 0 ? c->workspace + hri_attention_words_bytes(a, a->causal != 0, 0) : 0;
+        by_tiles || pitch > 0 ? room + hri_attention_words_bytes(a, a->causal != 0, 0) : 0;
     char defines[256];
-    const hr_status status =
-        keyed(a) ? key_numbers_make(a, c, mask, &w)
-                 : hri_attention_words_make(a, c, mask, c->workspace, a->causal != 0,
-                                            pairs(a, c->gpu) ? HRI_ATTENTION_NATURAL : 0, copy,
-                                            pitch, &w);
+    hr_status status = taken_ ? taken_run(a, c, at) : HR_OK;
+    if (status == HR_OK) {
+        status = keyed(a)
+                     ? key_numbers_make(a, c, mask, &w)
+                     : hri_attention_words_make_if(a, c, mask, room, a->causal != 0,
+                                                   pairs(a, c->gpu) ? HRI_ATTENTION_NATURAL : 0,
+                                                   copy, pitch, only, &w);
+    }
     if (status != HR_OK) {
         return status;
     }
@@ -572,7 +665,8 @@ hr_status hri_attention_bits_run(const hri_attention *a, const hri_gpu_call *c,
         e.mask_batch = x->mask_batch ? x->mask_heads * x->mask_rows * pitch : 0;
     }
     if (pairs(a, c->gpu)) {
-        return pairs_run(a, c, at, w, e, mask);
+        const numbers n = {.at = mask, .type = x->mask_type, .row = e.mask_row, .again = only};
+        return pairs_run(a, c, at, w, e, &n);
     }
     snprintf(defines, sizeof defines,
              "-DELEM=%s -DMELEM=%s -DDP=%d -DCAUSAL=%d -DBACKWARD=0 -DWGS=%d -DBLOCKS=%d -DMASK=0 "

@@ -23,6 +23,9 @@
 #ifndef PAIRS // a block has several tiles of queries, and two tiles of keys a step
 #define PAIRS 0
 #endif
+#ifndef DIRECT // nobody looked at the mask before: there are no words (attention_hopper_bits_pairs.cu)
+#define DIRECT 0
+#endif
 #ifndef TILED // numbers are tiles of attention_words.cu
 #define TILED 0
 #endif
@@ -43,6 +46,7 @@ struct bits_shape {
 #define LIMIT       4096.0f
 #define MARGIN      6.0f
 #define SOME_ADD    0x80000000u
+#define HIDING      (-1e30f) // numbers that hide, and lower ones
 enum {
     ACROSS = DP / 8, // pieces of 16 bytes of a row of keys or values
     HOP = THREADS / ACROSS < TILE ? THREADS / ACROSS : TILE, // rows of a turn
@@ -331,10 +335,10 @@ HR_INLINE void weigh_blind(hr_u32 block, hr_u32 blind, ELEM *o, float *lse, cons
         return;
     }
     at.init(block, a, e);
-    for (int n = lane; n < all && own < at.count; n += 32) {
+    for (int n = lane; n < all && own < at.count && !DIRECT; n += 32) {
         finite |= seen[at.tile + own * e.rows + n] & FINITE;
     }
-    if (!__any_sync(0xffffffffu, finite != 0)) {
+    if (!DIRECT && !__any_sync(0xffffffffu, finite != 0)) {
         return;
     }
 #pragma unroll

@@ -5,253 +5,13 @@
 // mask, each by a ring of their own, and list the tiles that are seen.  The values of a step are added while the probabilities of the next
 // are made, and the two warpgroups take turns, so that products of one run under the probabilities of the other.  A block goes from one tile
 // of 128 queries to another, and copies for the next begin before it is done with the first.
-// attention_hopper.cuh, attention_hopper_tiles.cuh and attention_hopper_bits.cuh stand before it.
-enum {
-    BLOCK = THREADS + 128,
-    WIDE_PANEL = 2 * TILE * 128,
-    WIDE_SIDE = 2 * WIDE_PANEL,
-    HALF_NUMBERS = OWN * TILE * (int)sizeof(MELEM), // of the mask, of one tile of keys
-    NUMBER_SLOTS = !ADD ? 0 : sizeof(MELEM) == 4 ? 2 : 4,
-    ROLES = ADD ? 3 : 2, // warps that copy
-    BARS_ALL = 4 + 4 + 2 + 4 + 8,
-    REGISTERS = ADD ? 240 : 232, // of those who compute, and of those who copy: 64,512 together
-    COPY_REGISTERS = ADD ? 24 : 40
-};
+// attention_hopper.cuh, attention_hopper_tiles.cuh, attention_hopper_bits.cuh and attention_hopper_bits_pairs.cuh stand before it.
+//
+// DIRECT: nobody looked at the mask before.  It is taken for finite, and its numbers, of 2 bytes, are added by products: 1 / scale on a
+// diagonal times their tile.  1 / scale is a number of MELEM then, nearly: what it is rounded to stands for it, and its inverse for the
+// scale.  Where the mask is not finite, `again` is set, and all is left to a launch that has the same word and is not DIRECT; that does
+// nothing otherwise.
 
-#ifndef HRI_EMULATED
-// Operands that are turned: panels of 64 columns one behind the other.
-HR_INLINE hr_u64 described_turned(const char *at, int on) {
-    const hr_u32 place = ((hr_u32)__cvta_generic_to_shared(at) >> 4) + (hr_u32)(on / 16);
-    return 0x40000040ull << 32 | (hr_u32)(WIDE_PANEL / 16) << 16 | place;
-}
-#define FOUR_OF(X, N) "+f"(d[X][N][0]), "+f"(d[X][N][1]), "+f"(d[X][N][2]), "+f"(d[X][N][3])
-#define EIGHT_OF(X)                                                                                \
-    FOUR_OF(X, 0), FOUR_OF(X, 1), FOUR_OF(X, 2), FOUR_OF(X, 3), FOUR_OF(X, 4), FOUR_OF(X, 5),      \
-        FOUR_OF(X, 6), FOUR_OF(X, 7)
-#define WIDE_RESULTS                                                                               \
-    "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,"  \
-    "%25,%26,%27,%28,%29,%30,%31,%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47," \
-    "%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63}"
-#define WIDE_WGMMA(T) "wgmma.mma_async.sync.aligned.m64n128k16.f32." T "." T " " WIDE_RESULTS
-#define WIDE_BY_REGISTERS(T, B, TURN)                                                              \
-    asm volatile(WIDE_WGMMA(T) ", {%64,%65,%66,%67}, %68, 1, 1, 1, %69;"                           \
-                 : EIGHT_OF(0), EIGHT_OF(1)                                                        \
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(B), "n"(TURN))
-#define WIDE_BY_MEMORY(T)                                                                          \
-    asm volatile(                                                                                  \
-        "{\n.reg .pred p;\nsetp.ne.b32 p, %66, 0;\n" WIDE_WGMMA(T) ", %64, %65, p, 1, 1, 0, 0;\n}" \
-        : EIGHT_OF(0), EIGHT_OF(1)                                                                 \
-        : "l"(described(a, a_on)), "l"(described(b, b_on)), "r"(add))
-#endif
-
-// d (64, 128) += a (64, 16) b: 16 rows of 128 columns of b, or where it is not TURNED (emulated alone) 128 of 16.
-template <int TURNED>
-HR_INLINE void product_wide(float (&d)[2][8][4], const hr_u32 (&a)[4], const char *b, int b_on) {
-#ifdef HRI_EMULATED
-    hr_emulated_wgmma(d[0], a, b + b_on, TURNED, 1, is_bf16(ELEM()));
-    hr_emulated_wgmma(d[1], a, b + b_on + (TURNED ? WIDE_PANEL : TILE * 128), TURNED, 1,
-                      is_bf16(ELEM()));
-#elif defined(__CUDA_ARCH_FEAT_SM90_ALL)
-    if (is_bf16(ELEM())) {
-        WIDE_BY_REGISTERS("bf16", described_turned(b, b_on), 1);
-    } else {
-        WIDE_BY_REGISTERS("f16", described_turned(b, b_on), 1);
-    }
-#endif
-}
-// The same with a in shared memory.
-HR_INLINE void product_wide(float (&d)[2][8][4], const char *a, int a_on, const char *b, int b_on,
-                            int add) {
-#ifdef HRI_EMULATED
-    hr_emulated_wgmma(d[0], a + a_on, b + b_on, 0, add, is_bf16(ELEM()));
-    hr_emulated_wgmma(d[1], a + a_on, b + b_on + TILE * 128, 0, add, is_bf16(ELEM()));
-#elif defined(__CUDA_ARCH_FEAT_SM90_ALL)
-    if (is_bf16(ELEM())) {
-        WIDE_BY_MEMORY("bf16");
-    } else {
-        WIDE_BY_MEMORY("f16");
-    }
-#endif
-}
-
-// ---- whose turn it is ----
-
-// Nothing but time depends on it.
-HR_INLINE void turn_wait(int warpgroup) {
-#ifdef __CUDA_ARCH_FEAT_SM90_ALL
-    asm volatile("bar.sync %0, 256;" ::"r"(1 + warpgroup) : "memory");
-#endif
-}
-HR_INLINE void turn_pass(int warpgroup) {
-#ifdef __CUDA_ARCH_FEAT_SM90_ALL
-    asm volatile("bar.arrive %0, 256;" ::"r"(2 - warpgroup) : "memory");
-#endif
-}
-
-// ---- where things are ----
-
-struct memory {
-    char *queries, *keys, *values, *numbers;
-    hr_u64 *k_full, *k_empty, *v_full, *v_empty, *q_full, *q_empty, *list_full, *list_empty,
-        *n_full, *n_empty;
-    hr_u32 *lists; // of tiles, two of them; their length stands before the first
-    int list;      // words of one
-    HR_INLINE void init(unsigned char *shared, const shape &a) {
-        queries = aligned(shared);
-        keys = queries + OWN * DP * 2;
-        values = keys + 2 * WIDE_SIDE;
-        numbers = values + 2 * WIDE_SIDE;
-        k_full = (hr_u64 *)(numbers + (KEYED ? WIDE_PANEL : NUMBER_SLOTS * HALF_NUMBERS));
-        k_empty = k_full + 2;
-        v_full = k_full + 4;
-        v_empty = k_full + 6;
-        q_full = k_full + 8;
-        q_empty = k_full + 9;
-        list_full = k_full + 10;
-        list_empty = k_full + 12;
-        n_full = k_full + 14;
-        n_empty = k_full + 18;
-        lists = (hr_u32 *)(k_full + BARS_ALL) + 1;
-        list = (int)((a.keys + TILE - 1) / TILE) + 1;
-    }
-};
-// The tiles of a step: two, or one and `NO_TILE`.
-#define NO_TILE 0xffffu
-#define OUTSIDE (1 << 30) // what is there is 0
-HR_INLINE hr_u32 tile_of(const hr_u32 *order, int count, int i) {
-    return i < count ? order[i] : NO_TILE;
-}
-
-// ---- copying ----
-
-// Two tiles of keys or values of a head: panels of 64 columns.
-HR_INLINE void load_step(char *to, const tensor_map &map, hr_u64 *bar, hr_u32 first, hr_u32 second,
-                         int head, int b, int more = 0) {
-    bar_expect(bar, WIDE_SIDE + more);
-#pragma unroll
-    for (int half = 0; half < 2; half++) {
-        const hr_u32 tile = (half ? second : first) & 0xffffu;
-        const int row = tile == NO_TILE ? OUTSIDE : (int)tile * TILE;
-#pragma unroll
-        for (int panel = 0; panel < PANELS; panel++) {
-            load_box(to + panel * WIDE_PANEL + half * (TILE * 128), map, bar, panel * 64, head, row,
-                     b);
-        }
-    }
-    boxes_end(bar);
-}
-
-// Numbers of keys (attention_words.cu) of a step, 16 bytes a key: the left half of a right operand that is not swizzled, whose right
-// half is 0 for all steps.  They come before the keys.
-enum { KEY_ZEROS = 2 * 2 * TILE * 16 }; // behind those of two steps
-HR_INLINE void load_key_numbers(const memory &m, const hr_u32 *numbers, hr_u32 first, hr_u32 second,
-                                int slot) {
-#pragma unroll
-    for (int half = 0; half < 2; half++) {
-        const hr_u32 tile = (half ? second : first) & 0xffffu;
-        if (tile == NO_TILE) {
-            break;
-        }
-#ifdef HRI_EMULATED // swizzled
-        for (int i = 0; i < TILE; i++) {
-            *(uint4 *)(m.numbers + half * (TILE * 128) + spot(i, slot * 2)) =
-                *(const uint4 *)(numbers + (tile * TILE + i) * 4);
-        }
-#elif defined(__CUDA_ARCH_FEAT_SM90_ALL)
-        asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes "
-                     "[%0], [%1], %2, [%3];" ::"r"((hr_u32)__cvta_generic_to_shared(
-                         m.numbers + (slot * 2 + half) * (TILE * 16))),
-                     "l"(numbers + tile * (TILE * 4)), "r"(TILE * 16),
-                     "r"((hr_u32)__cvta_generic_to_shared(m.k_full + slot))
-                     : "memory");
-#endif
-    }
-}
-
-// The third warpgroup: a warp for keys and the lists of tiles, one for values and queries, one for the mask.
-HR_INLINE void copy_all(const memory &m, const tensor_map &qm, const tensor_map &km,
-                        const tensor_map &vm, const tensor_map &mm, const shape &a,
-                        const hr_u32 *bits, const hr_u8 *seen, const bits_shape &e, hr_u32 items) {
-    const int role = (threadIdx.x - THREADS) / 32;
-    const int all = (int)((a.keys + TILE - 1) / TILE);
-    const bool first = threadIdx.x % 32 == 0;
-    cursor<2> side, list;
-    cursor<NUMBER_SLOTS ? (int)NUMBER_SLOTS : 1> number;
-    hr_u32 turn = 0; // of queries
-    side.init();
-    list.init();
-    number.init();
-    if (role >= ROLES) {
-        return;
-    }
-    for (hr_u32 item = blockIdx.x; item < items; item += gridDim.x) {
-        place at;
-        at.init(item, a, e);
-        hr_u32 *const order = m.lists + list.slot * m.list;
-        if (role == 0) {
-            bar_wait(m.list_empty + list.slot, list.phase ^ 1u);
-            tiles_seen(order, seen + at.tile, e.rows, all, at.count);
-            __syncwarp();
-            if (first) {
-                bar_arrive(m.list_full + list.slot);
-            }
-        } else {
-            bar_wait(m.list_full + list.slot, list.phase);
-        }
-        const int count = (int)(order[-1] & ~SOME_ADD), b = (int)at.b,
-                  head = (int)at.h / a.group;
-        if (first && role == 0) {
-            for (int j = 0; j < count; j += 2) {
-                bar_wait(m.k_empty + side.slot, side.phase ^ 1u);
-                const hr_u32 next = tile_of(order, count, j + 1);
-                if (KEYED) {
-                    load_key_numbers(m, bits + at.tile * (TILE * 4), order[j], next, side.slot);
-                }
-                load_step(m.keys + side.slot * WIDE_SIDE, km, m.k_full + side.slot, order[j], next,
-                          head, b, !KEYED ? 0 : next == NO_TILE ? TILE * 16 : 2 * TILE * 16);
-                side.next();
-            }
-        } else if (first && role == 1) {
-            bar_wait(m.q_empty, turn ^ 1u);
-            bar_expect(m.q_full, OWN * DP * 2);
-#pragma unroll
-            for (int panel = 0; panel < PANELS; panel++) {
-                load_box(m.queries + panel * (OWN * 128), qm, m.q_full, panel * 64, (int)at.h,
-                         (int)at.q0, b);
-            }
-            boxes_end(m.q_full);
-            turn ^= 1u;
-            for (int j = 0; j < count; j += 2) {
-                bar_wait(m.v_empty + side.slot, side.phase ^ 1u);
-                load_step(m.values + side.slot * WIDE_SIDE, vm, m.v_full + side.slot, order[j],
-                          tile_of(order, count, j + 1), head, b);
-                side.next();
-            }
-        } else if (first) {
-            const int of_head = e.mask_head ? (int)at.h : 0, sample = e.mask_batch ? b : 0;
-            for (int j = 0; j < count; j++) {
-                if (order[j] >> 16 & 0xffu) {
-                    bar_wait(m.n_empty + number.slot, number.phase ^ 1u);
-                    bar_expect(m.n_full + number.slot, HALF_NUMBERS);
-#pragma unroll
-                    for (int panel = 0; panel < HALF_NUMBERS / (OWN * 128); panel++) {
-                        load_box(m.numbers + number.slot * HALF_NUMBERS + panel * (OWN * 128), mm,
-                                 m.n_full + number.slot,
-                                 (int)(order[j] & 0xffffu) * TILE + panel * (TILE / 2),
-                                 (int)at.q0, of_head, sample);
-                    }
-                    boxes_end(m.n_full + number.slot);
-                    number.next();
-                }
-            }
-        }
-        __syncwarp();
-        if (role > 0 && first) {
-            bar_arrive(m.list_empty + list.slot);
-        }
-        list.next();
-    }
-}
 // ---- computing ----
 
 // Scores with numbers of keys, by a product with ones.
@@ -387,6 +147,16 @@ HR_INLINE void put_wide(ELEM *to, hr_i64 stride, hr_i64 left, hr_i32 depth,
     }
 }
 
+// A word of bits (attention_words.cu) of a tile whose first so many keys are there.
+HR_INLINE hr_u32 word_within(int keys) {
+    hr_u32 word = keys < TILE ? 0u : ~0u;
+    for (int i = 0; i < 32 && keys < TILE; i++) {
+        const int n = i / 4, bit = n / 4 * 16 + i % 2 * 8 + n % 4 * 2 + i / 2 % 2;
+        word |= n * 8 + (int)threadIdx.x % 4 * 2 + i % 2 < keys ? 1u << bit : 0u;
+    }
+    return word;
+}
+
 // The first two warpgroups.
 template <int N> struct is {
     enum { value = N };
@@ -394,9 +164,10 @@ template <int N> struct is {
 enum { EARLY_TILES = sizeof(MELEM) == 4 ? 1 : 2 }; // of numbers of a mask that registers have room for
 HR_INLINE void attend_all(const memory &m, ELEM *o, float *lse, const ELEM *v, const shape &a,
                           const hr_u32 *bits, const hr_u8 *seen, const bits_shape &e,
-                          const MELEM *mask, const hr_control *control, hr_u32 items) {
+                          const MELEM *mask, const hr_control *control, hr_u32 items,
+                          hr_u32 *again) {
     const int lane = threadIdx.x & 31, own = threadIdx.x / 32, warpgroup = threadIdx.x / 128;
-    const float scale = a.scale * HR_LOG2E;
+    const float by = DIRECT ? 1.0f / rounded(e.over) : a.scale, scale = by * HR_LOG2E;
     const hr_u32 all_ones[4] = {NUMBER_ONES, NUMBER_ONES, ONE_ONE, ONE_ONE};
     cursor<2> keys, values, list;
     cursor<NUMBER_SLOTS ? (int)NUMBER_SLOTS : 1> number;
@@ -409,32 +180,45 @@ HR_INLINE void attend_all(const memory &m, ELEM *o, float *lse, const ELEM *v, c
     float out[PANELS][8][4], s[2][8][4];
     hr_u32 p[2][4][4];
     const auto attend = [&](hr_u32 item, auto adding) {
-        enum { ADDING = decltype(adding)::value, NUMBERED = ADDING || KEYED };
+        enum { ADDING = decltype(adding)::value, NUMBERED = ADDING || DIRECT || KEYED };
         const hr_u32 *const order = m.lists + list.slot * m.list, *words = bits;
         const int count = (int)(order[-1] & ~SOME_ADD);
         bool far = false; // what scores are taken from is large
         {
             place at;
             at.init(item, a, e);
-            if (!KEYED) {
+            if (!KEYED && !DIRECT) {
                 words += (at.tile + (own < at.count ? own : at.count - 1) * e.rows) * 32 + lane;
             }
         }
         const auto word_of = [&](int i) -> hr_u32 {
-            return i >= count ? 0u : KEYED ? ~0u : words[(order[i] & 0xffffu) * 32];
+            return i >= count ? 0u
+                   : KEYED    ? ~0u
+                   : DIRECT   ? word_within((int)a.keys - (int)(order[i] & 0xffffu) * TILE)
+                              : words[(order[i] & 0xffffu) * 32];
         };
         running r = {{none(), none()}, {0.0f, 0.0f}};
         hr_u32 word[2] = {word_of(0), word_of(1)};
         clear(out);
         const auto scores = [&] {
             const char *const tile = m.keys + keys.slot * WIDE_SIDE;
+            diagonals over;
             bar_wait(m.k_full + keys.slot, keys.phase);
+            if (DIRECT) { // of both tiles
+                bar_wait(m.n_full + number.slot, number.phase);
+                bar_wait(m.n_full + number.slot + 1, number.phase);
+                over.init(e.over);
+            }
             products_begin();
 #pragma unroll
             for (int i = 0; i < STEPS; i++) {
                 product_wide(s, m.queries + warpgroup * (64 * 128),
                              i / 4 * (OWN * 128) + i % 4 * 32, tile,
                              i / 4 * WIDE_PANEL + i % 4 * 32, i > 0);
+            }
+            if (DIRECT) {
+                add_rows_of_mask(s, over,
+                                 m.numbers + number.slot * HALF_NUMBERS + warpgroup * (64 * 128));
             }
             if (KEYED) {
                 add_key_numbers(s, all_ones, m.numbers, keys.slot);
@@ -479,6 +263,16 @@ HR_INLINE void attend_all(const memory &m, ELEM *o, float *lse, const ELEM *v, c
                 bar_arrive(m.n_empty + held[half]);
             }
             held[half] = -1;
+        };
+        // Products have read those of both tiles.
+        const auto pass_over = [&] {
+            if (DIRECT) {
+                if (lane < 2) {
+                    bar_arrive(m.n_empty + number.slot + lane);
+                }
+                number.next();
+                number.next();
+            }
         };
         const auto take_early = [&](int j) {
 #pragma unroll
@@ -550,6 +344,7 @@ HR_INLINE void attend_all(const memory &m, ELEM *o, float *lse, const ELEM *v, c
             products_wait<1>();
             pin(s);
             done(m.k_empty, keys);
+            pass_over();
             weigh(j, [] { products_wait<0>(); });
             done(m.v_empty, values);
         };
@@ -563,6 +358,7 @@ HR_INLINE void attend_all(const memory &m, ELEM *o, float *lse, const ELEM *v, c
         products_wait<0>();
         pin(s);
         done(m.k_empty, keys);
+        pass_over();
         weigh(0, [] {});
         for (int j = 1; j < steps; j++) {
             step(j);
@@ -576,23 +372,26 @@ HR_INLINE void attend_all(const memory &m, ELEM *o, float *lse, const ELEM *v, c
         done(m.v_empty, values);
         place at;
         at.init(item, a, e);
-        float by[2];
+        float weight[2];
         bool blind[2]; // a query that sees nothing
 #pragma unroll
         for (int half = 0; half < 2; half++) {
             float l = r.sum[half];
             l += __shfl_xor_sync(0xffffffffu, l, 1);
             l += __shfl_xor_sync(0xffffffffu, l, 2);
-            blind[half] = l == 0.0f;
-            by[half] = blind[half] ? 0.0f : 1.0f / l;
+            blind[half] = l == 0.0f || (DIRECT && r.most[half] <= HIDING * e.over);
+            if (DIRECT && !(l == l)) {
+                *again = 1;
+            }
+            weight[half] = blind[half] ? 0.0f : 1.0f / l;
             const hr_i64 query = at.q0 + own * 16 + lane / 4 + half * 8;
             if (lane % 4 == 0 && query < a.queries) {
                 lse[at.head * a.queries + query] =
-                    blind[half] ? -none() : r.most[half] * a.scale + logf(l);
+                    blind[half] ? -none() : r.most[half] * by + logf(l);
             }
         }
         put_wide(o + at.b * a.o_batch + at.h * a.depth + (at.q0 + own * 16) * a.o_row, a.o_row,
-                 a.queries - at.q0 - own * 16, a.depth, out, by);
+                 a.queries - at.q0 - own * 16, a.depth, out, weight);
         if (NUMBERS) {
             __syncwarp();
             weigh_blind(item, (blind[0] ? 1u : 0u) | (blind[1] ? 2u : 0u), o, lse, mask, v, a, seen,
@@ -605,10 +404,13 @@ HR_INLINE void attend_all(const memory &m, ELEM *o, float *lse, const ELEM *v, c
     };
     for (hr_u32 item = blockIdx.x; item < items; item += gridDim.x) {
         bar_wait(m.list_full + list.slot, list.phase);
-        if (ADD && (m.lists[list.slot * m.list - 1] & SOME_ADD)) {
-            attend(item, is<ADD>());
-        } else {
+        const hr_u32 has = m.lists[list.slot * m.list - 1];
+        if (ADD && !DIRECT && (has & SOME_ADD)) {
+            attend(item, is<ADD && !DIRECT>());
+        } else if (!DIRECT || has != 0) {
             attend(item, is<0>());
+        } else if (lane == 0) { // it is left to another launch
+            bar_arrive(m.list_empty + list.slot);
         }
         list.next();
     }
@@ -617,10 +419,13 @@ HR_INLINE void attend_all(const memory &m, ELEM *o, float *lse, const ELEM *v, c
 HR_KERNEL __launch_bounds__(BLOCK, 1)
     attention_forward_pairs(HR_TABLE tensor_map qm, HR_TABLE tensor_map km, HR_TABLE tensor_map vm,
                             HR_TABLE tensor_map mm, const ELEM *v, ELEM *o, float *lse, shape a,
-                            const hr_u32 *bits, const hr_u8 *seen, bits_shape e, const MELEM *mask, const hr_control *control, hr_u32 items) {
+                            const hr_u32 *bits, const hr_u8 *seen, bits_shape e, const MELEM *mask, const hr_control *control, hr_u32 items, hr_u32 *again) {
     HR_SHARED(shared);
     memory m;
     m.init(shared, a);
+    if (!DIRECT && again != nullptr && *again == 0) {
+        return; // all of the block
+    }
     if (threadIdx.x < 2) {
         bar_init(m.k_full + threadIdx.x, 1);
         bar_init(m.k_empty + threadIdx.x, THREADS / 32);
@@ -646,12 +451,12 @@ HR_KERNEL __launch_bounds__(BLOCK, 1)
     __syncthreads();
     if (threadIdx.x >= THREADS) {
         registers_fewer<COPY_REGISTERS>();
-        copy_all(m, qm, km, vm, mm, a, bits, seen, e, items);
+        copy_all(m, qm, km, vm, mm, a, bits, seen, e, items, again);
     } else {
         registers_more<REGISTERS>();
         if (threadIdx.x >= 128) {
             turn_pass(1);
         }
-        attend_all(m, o, lse, v, a, bits, seen, e, mask, control, items);
+        attend_all(m, o, lse, v, a, bits, seen, e, mask, control, items, again);
     }
 }

@@ -1,0 +1,330 @@
+// What attention_hopper_bits_pairs.cu consists of, but for computing: products of 128 columns, where things are in shared memory, and
+// the third warpgroup, which has all of it copied there.
+enum {
+    BLOCK = THREADS + 128,
+    WIDE_PANEL = 2 * TILE * 128,
+    WIDE_SIDE = 2 * WIDE_PANEL,
+    HALF_NUMBERS = OWN * TILE * (int)sizeof(MELEM), // of the mask, of one tile of keys
+    NUMBER_SLOTS = !ADD ? 0 : sizeof(MELEM) == 4 ? 2 : 4,
+    ROLES = ADD ? 3 : 2, // warps that copy
+    BARS_ALL = 4 + 4 + 2 + 4 + 8,
+    REGISTERS = ADD && !DIRECT ? 240 : 232, // of those who compute, and of those who copy: 64,512 together
+    COPY_REGISTERS = ADD && !DIRECT ? 24 : 40
+};
+
+#ifndef HRI_EMULATED
+// Operands that are turned: panels of 64 columns one behind the other.
+HR_INLINE hr_u64 described_turned(const char *at, int on) {
+    const hr_u32 place = ((hr_u32)__cvta_generic_to_shared(at) >> 4) + (hr_u32)(on / 16);
+    return 0x40000040ull << 32 | (hr_u32)(WIDE_PANEL / 16) << 16 | place;
+}
+#define FOUR_OF(X, N) "+f"(d[X][N][0]), "+f"(d[X][N][1]), "+f"(d[X][N][2]), "+f"(d[X][N][3])
+#define EIGHT_OF(X)                                                                                \
+    FOUR_OF(X, 0), FOUR_OF(X, 1), FOUR_OF(X, 2), FOUR_OF(X, 3), FOUR_OF(X, 4), FOUR_OF(X, 5),      \
+        FOUR_OF(X, 6), FOUR_OF(X, 7)
+#define WIDE_RESULTS                                                                               \
+    "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,"  \
+    "%25,%26,%27,%28,%29,%30,%31,%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47," \
+    "%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63}"
+#define WIDE_WGMMA(T) "wgmma.mma_async.sync.aligned.m64n128k16.f32." T "." T " " WIDE_RESULTS
+#define WIDE_BY_REGISTERS(T, B, TURN)                                                              \
+    asm volatile(WIDE_WGMMA(T) ", {%64,%65,%66,%67}, %68, 1, 1, 1, %69;"                           \
+                 : EIGHT_OF(0), EIGHT_OF(1)                                                        \
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(B), "n"(TURN))
+#define WIDE_BY_MEMORY(T)                                                                          \
+    asm volatile(                                                                                  \
+        "{\n.reg .pred p;\nsetp.ne.b32 p, %66, 0;\n" WIDE_WGMMA(T) ", %64, %65, p, 1, 1, 0, 0;\n}" \
+        : EIGHT_OF(0), EIGHT_OF(1)                                                                 \
+        : "l"(described(a, a_on)), "l"(described(b, b_on)), "r"(add))
+#endif
+
+// d (64, 128) += a (64, 16) b: 16 rows of 128 columns of b, or where it is not TURNED (emulated alone) 128 of 16.
+template <int TURNED>
+HR_INLINE void product_wide(float (&d)[2][8][4], const hr_u32 (&a)[4], const char *b, int b_on) {
+#ifdef HRI_EMULATED
+    hr_emulated_wgmma(d[0], a, b + b_on, TURNED, 1, is_bf16(ELEM()));
+    hr_emulated_wgmma(d[1], a, b + b_on + (TURNED ? WIDE_PANEL : TILE * 128), TURNED, 1,
+                      is_bf16(ELEM()));
+#elif defined(__CUDA_ARCH_FEAT_SM90_ALL)
+    if (is_bf16(ELEM())) {
+        WIDE_BY_REGISTERS("bf16", described_turned(b, b_on), 1);
+    } else {
+        WIDE_BY_REGISTERS("f16", described_turned(b, b_on), 1);
+    }
+#endif
+}
+// The same with a in shared memory.
+HR_INLINE void product_wide(float (&d)[2][8][4], const char *a, int a_on, const char *b, int b_on,
+                            int add) {
+#ifdef HRI_EMULATED
+    hr_emulated_wgmma(d[0], a + a_on, b + b_on, 0, add, is_bf16(ELEM()));
+    hr_emulated_wgmma(d[1], a + a_on, b + b_on + TILE * 128, 0, add, is_bf16(ELEM()));
+#elif defined(__CUDA_ARCH_FEAT_SM90_ALL)
+    if (is_bf16(ELEM())) {
+        WIDE_BY_MEMORY("bf16");
+    } else {
+        WIDE_BY_MEMORY("f16");
+    }
+#endif
+}
+
+// ---- numbers of a mask by products ----
+
+// 1 / scale as MELEM has it.
+HR_INLINE float rounded(float over) {
+    MELEM x;
+    hr_store(&x, over);
+    return hr_load(x);
+}
+HR_INLINE hr_u32 bits_of(hr_bf16 x) {
+    return x.bits;
+}
+HR_INLINE hr_u32 bits_of(hr_f16 x) {
+    return x.bits;
+}
+HR_INLINE hr_u32 bits_of(float) {
+    return 0;
+}
+// A diagonal of 64 by 64 of it, as left operands of four products: warp w has its own rows in the w-th.
+struct diagonals {
+    hr_u32 a[4][4];
+    HR_INLINE void init(float over) {
+        int lane = threadIdx.x & 31;
+#ifndef HRI_EMULATED
+        asm volatile("mov.u32 %0, %laneid;" : "=r"(lane)); // here, every time: there are no registers to keep this in
+#endif
+        MELEM x;
+        hr_store(&x, over);
+        const int row = lane / 4, column = lane % 4 * 2;
+        const hr_u32 at = row == column ? 1u : row == column + 1 ? 0x10000u : 0u;
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            a[i][0] = a[i][3] = (int)threadIdx.x / 32 % 4 == i ? bits_of(x) * at : 0u;
+            a[i][1] = a[i][2] = 0;
+#ifndef HRI_EMULATED // before products begin
+            asm volatile("" : "+r"(a[i][0]), "+r"(a[i][1]), "+r"(a[i][2]), "+r"(a[i][3]));
+#endif
+        }
+    }
+};
+// d (64, 128) += 64 rows of two tiles, one behind the other, over the scale.
+HR_INLINE void add_rows_of_mask(float (&d)[2][8][4], const diagonals &by, const char *tiles) {
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        const hr_u32(&a)[4] = by.a[i];
+#ifdef HRI_EMULATED
+        hr_emulated_wgmma(d[0], a, tiles + i * 2048, 1, 1, is_bf16(MELEM()));
+        hr_emulated_wgmma(d[1], a, tiles + HALF_NUMBERS + i * 2048, 1, 1, is_bf16(MELEM()));
+#elif defined(__CUDA_ARCH_FEAT_SM90_ALL)
+        if (is_bf16(MELEM())) {
+            WIDE_BY_REGISTERS("bf16", described_turned(tiles, i * 2048), 1);
+        } else {
+            WIDE_BY_REGISTERS("f16", described_turned(tiles, i * 2048), 1);
+        }
+#endif
+    }
+}
+
+// ---- whose turn it is ----
+
+// Nothing but time depends on it.
+HR_INLINE void turn_wait(int warpgroup) {
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+    asm volatile("bar.sync %0, 256;" ::"r"(1 + warpgroup) : "memory");
+#endif
+}
+HR_INLINE void turn_pass(int warpgroup) {
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+    asm volatile("bar.arrive %0, 256;" ::"r"(2 - warpgroup) : "memory");
+#endif
+}
+
+// ---- where things are ----
+
+struct memory {
+    char *queries, *keys, *values, *numbers;
+    hr_u64 *k_full, *k_empty, *v_full, *v_empty, *q_full, *q_empty, *list_full, *list_empty,
+        *n_full, *n_empty;
+    hr_u32 *lists; // of tiles, two of them; their length stands before the first
+    int list;      // words of one
+    HR_INLINE void init(unsigned char *shared, const shape &a) {
+        queries = aligned(shared);
+        keys = queries + OWN * DP * 2;
+        values = keys + 2 * WIDE_SIDE;
+        numbers = values + 2 * WIDE_SIDE;
+        k_full = (hr_u64 *)(numbers + (KEYED ? WIDE_PANEL : NUMBER_SLOTS * HALF_NUMBERS));
+        k_empty = k_full + 2;
+        v_full = k_full + 4;
+        v_empty = k_full + 6;
+        q_full = k_full + 8;
+        q_empty = k_full + 9;
+        list_full = k_full + 10;
+        list_empty = k_full + 12;
+        n_full = k_full + 14;
+        n_empty = k_full + 18;
+        lists = (hr_u32 *)(k_full + BARS_ALL) + 1;
+        list = (int)((a.keys + TILE - 1) / TILE) + 1;
+    }
+};
+// The tiles of a step: two, or one and `NO_TILE`.
+#define NO_TILE 0xffffu
+#define OUTSIDE (1 << 30) // what is there is 0
+HR_INLINE hr_u32 tile_of(const hr_u32 *order, int count, int i) {
+    return i < count ? order[i] : NO_TILE;
+}
+
+// ---- copying ----
+
+// Two tiles of keys or values of a head: panels of 64 columns.
+HR_INLINE void load_step(char *to, const tensor_map &map, hr_u64 *bar, hr_u32 first, hr_u32 second,
+                         int head, int b, int more = 0) {
+    bar_expect(bar, WIDE_SIDE + more);
+#pragma unroll
+    for (int half = 0; half < 2; half++) {
+        const hr_u32 tile = (half ? second : first) & 0xffffu;
+        const int row = tile == NO_TILE ? OUTSIDE : (int)tile * TILE;
+#pragma unroll
+        for (int panel = 0; panel < PANELS; panel++) {
+            load_box(to + panel * WIDE_PANEL + half * (TILE * 128), map, bar, panel * 64, head, row,
+                     b);
+        }
+    }
+    boxes_end(bar);
+}
+
+// Numbers of keys (attention_words.cu) of a step, 16 bytes a key: the left half of a right operand that is not swizzled, whose right
+// half is 0 for all steps.  They come before the keys.
+enum { KEY_ZEROS = 2 * 2 * TILE * 16 }; // behind those of two steps
+HR_INLINE void load_key_numbers(const memory &m, const hr_u32 *numbers, hr_u32 first, hr_u32 second,
+                                int slot) {
+#pragma unroll
+    for (int half = 0; half < 2; half++) {
+        const hr_u32 tile = (half ? second : first) & 0xffffu;
+        if (tile == NO_TILE) {
+            break;
+        }
+#ifdef HRI_EMULATED // swizzled
+        for (int i = 0; i < TILE; i++) {
+            *(uint4 *)(m.numbers + half * (TILE * 128) + spot(i, slot * 2)) =
+                *(const uint4 *)(numbers + (tile * TILE + i) * 4);
+        }
+#elif defined(__CUDA_ARCH_FEAT_SM90_ALL)
+        asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes "
+                     "[%0], [%1], %2, [%3];" ::"r"((hr_u32)__cvta_generic_to_shared(
+                         m.numbers + (slot * 2 + half) * (TILE * 16))),
+                     "l"(numbers + tile * (TILE * 4)), "r"(TILE * 16),
+                     "r"((hr_u32)__cvta_generic_to_shared(m.k_full + slot))
+                     : "memory");
+#endif
+    }
+}
+
+// By any block.
+HR_INLINE bool is_set(const hr_u32 *again) {
+    return *(const volatile hr_u32 *)again != 0;
+}
+// All of so many tiles, with numbers everywhere.  A warp.
+HR_INLINE void tiles_all(hr_u32 *order, int all) {
+    for (int n = threadIdx.x & 31; n < all; n += 32) {
+        order[n] = (hr_u32)n | 0xff0000u;
+    }
+    if (threadIdx.x % 32 == 0) {
+        order[-1] = all > 0 ? (hr_u32)all | SOME_ADD : 0u;
+    }
+}
+// A tile of numbers, of `NO_TILE` zeros.
+HR_INLINE void load_mask(const memory &m, const tensor_map &mm, int slot, hr_u32 tile, int q0,
+                         int head, int sample) {
+    bar_expect(m.n_full + slot, HALF_NUMBERS);
+#pragma unroll
+    for (int panel = 0; panel < HALF_NUMBERS / (OWN * 128); panel++) {
+        load_box(m.numbers + slot * HALF_NUMBERS + panel * (OWN * 128), mm, m.n_full + slot,
+                 tile == NO_TILE ? OUTSIDE : (int)tile * TILE + panel * (TILE / 2), q0, head,
+                 sample);
+    }
+    boxes_end(m.n_full + slot);
+}
+
+// The third warpgroup: a warp for keys and the lists of tiles, one for values and queries, one for the mask.
+HR_INLINE void copy_all(const memory &m, const tensor_map &qm, const tensor_map &km,
+                        const tensor_map &vm, const tensor_map &mm, const shape &a,
+                        const hr_u32 *bits, const hr_u8 *seen, const bits_shape &e, hr_u32 items,
+                        const hr_u32 *again) {
+    const int role = (threadIdx.x - THREADS) / 32;
+    const int all = (int)((a.keys + TILE - 1) / TILE);
+    const bool first = threadIdx.x % 32 == 0;
+    cursor<2> side, list;
+    cursor<NUMBER_SLOTS ? (int)NUMBER_SLOTS : 1> number;
+    hr_u32 turn = 0; // of queries
+    side.init();
+    list.init();
+    number.init();
+    if (role >= ROLES) {
+        return;
+    }
+    for (hr_u32 item = blockIdx.x; item < items; item += gridDim.x) {
+        place at;
+        at.init(item, a, e);
+        hr_u32 *const order = m.lists + list.slot * m.list;
+        if (role == 0) {
+            bar_wait(m.list_empty + list.slot, list.phase ^ 1u);
+            if (DIRECT) {
+                tiles_all(order, is_set(again) ? 0 : all);
+            } else {
+                tiles_seen(order, seen + at.tile, e.rows, all, at.count);
+            }
+            __syncwarp();
+            if (first) {
+                bar_arrive(m.list_full + list.slot);
+            }
+        } else {
+            bar_wait(m.list_full + list.slot, list.phase);
+        }
+        const int count = (int)(order[-1] & ~SOME_ADD), b = (int)at.b,
+                  head = (int)at.h / a.group;
+        if (first && role == 0) {
+            for (int j = 0; j < count; j += 2) {
+                bar_wait(m.k_empty + side.slot, side.phase ^ 1u);
+                const hr_u32 next = tile_of(order, count, j + 1);
+                if (KEYED) {
+                    load_key_numbers(m, bits + at.tile * (TILE * 4), order[j], next, side.slot);
+                }
+                load_step(m.keys + side.slot * WIDE_SIDE, km, m.k_full + side.slot, order[j], next,
+                          head, b, !KEYED ? 0 : next == NO_TILE ? TILE * 16 : 2 * TILE * 16);
+                side.next();
+            }
+        } else if (first && role == 1 && count > 0) {
+            bar_wait(m.q_empty, turn ^ 1u);
+            bar_expect(m.q_full, OWN * DP * 2);
+#pragma unroll
+            for (int panel = 0; panel < PANELS; panel++) {
+                load_box(m.queries + panel * (OWN * 128), qm, m.q_full, panel * 64, (int)at.h,
+                         (int)at.q0, b);
+            }
+            boxes_end(m.q_full);
+            turn ^= 1u;
+            for (int j = 0; j < count; j += 2) {
+                bar_wait(m.v_empty + side.slot, side.phase ^ 1u);
+                load_step(m.values + side.slot * WIDE_SIDE, vm, m.v_full + side.slot, order[j],
+                          tile_of(order, count, j + 1), head, b);
+                side.next();
+            }
+        } else if (first && role == 2) {
+            const int of_head = e.mask_head ? (int)at.h : 0, sample = e.mask_batch ? b : 0;
+            const int adding = DIRECT ? (count + 1) / 2 * 2 : count; // pairs, or tiles that have any
+            for (int j = 0; j < adding; j++) {
+                const hr_u32 tile = tile_of(order, count, j);
+                if (DIRECT || (tile >> 16 & 0xffu)) {
+                    bar_wait(m.n_empty + number.slot, number.phase ^ 1u);
+                    load_mask(m, mm, number.slot, tile & 0xffffu, (int)at.q0, of_head, sample);
+                    number.next();
+                }
+            }
+        }
+        __syncwarp();
+        if (role > 0 && first) {
+            bar_arrive(m.list_empty + list.slot);
+        }
+        list.next();
+    }
+}
