@@ -270,6 +270,9 @@ enum { HRI_GPU_CONTEST_MOST = 16 };
  * is HRI_GPU_TRIAL_BYTES of device memory; 0 ends it.  Outside a trial, what was not chosen takes its first candidate. */
 enum { HRI_GPU_TRIAL_BYTES = 4096 };
 void hri_gpu_trial(hri_gpu *gpu, hr_addr at);
+/* The next launch is of several calls that could also be launched one by one: outside a trial, a kernel that wants a larger stack
+ * than others had is HR_E_UNSUPPORTED then, because nobody has counted that memory.  A GPU of NULL has none. */
+void hri_gpu_set_together(hri_gpu *gpu, int together);
 
 /* Reals (f32, bf16 or f16) of either sign under 2 that differ from one another, in the queue in use.  Products of equal numbers take
  * less power than those of a step, and a GPU's clock follows the power: times of kernels are of such numbers. */

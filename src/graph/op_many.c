@@ -131,8 +131,7 @@ static hr_status launch_added(const hri_gpu_call *maker, const hri_gpu_call *sum
 }
 
 /* The calls from the first on that go together; *out says how many those were. */
-static hr_status launch_some(const hri_gpu_call *calls, uint32_t count, uint32_t *out) {
-    hri_chain chain;
+static hr_status launch_together(const hri_gpu_call *calls, uint32_t count, uint32_t *out) {
     if (count > 1 && hri_sum_feeds(&calls[0], &calls[1])) {
         const hr_status status =
             calls[1].kernel->launch_sum(&calls[1], calls[0].in[0], calls[0].in[1]);
@@ -175,6 +174,17 @@ static hr_status launch_some(const hri_gpu_call *calls, uint32_t count, uint32_t
         if (status != HR_E_UNSUPPORTED) {
             return status;
         }
+    }
+    return HR_E_UNSUPPORTED;
+}
+
+static hr_status launch_some(const hri_gpu_call *calls, uint32_t count, uint32_t *out) {
+    hri_chain chain;
+    hri_gpu_set_together(calls->gpu, 1);
+    const hr_status status = launch_together(calls, count, out);
+    hri_gpu_set_together(calls->gpu, 0);
+    if (status != HR_E_UNSUPPORTED) {
+        return status;
     }
     *out = hri_chain_find(calls, count, &chain);
     if (*out > 1) {

@@ -273,19 +273,37 @@ static hr_status unplanned(maker *m, uint64_t *out) {
     return status;
 }
 
-/* The same plan with its updates next to one another, where that takes hardly more memory.  What is too much for the
- * placement is tried again with less of it.  `joined`: the limit that neighbours went together within. */
-static hr_status gather(maker *m, uint64_t joined, uint64_t look, hri_plan **plan) {
+/* The schedule again, with what goes together within these limits; `gathered` 0: updates stay where they are. */
+static hr_status bring_back(maker *m, uint64_t joined, uint64_t gathered) {
+    uint32_t moved;
+    hr_status status = hri_schedule_run(&m->s);
+    m->s.limit = joined;
+    status = status == HR_OK ? hri_schedule_join(&m->s, &moved) : status;
+    if (status == HR_OK && gathered) {
+        m->s.limit = gathered;
+        status = hri_schedule_gather(&m->s, &moved);
+    }
+    return status;
+}
+
+typedef hr_status gather_fn(hri_schedule *s, uint32_t *moved);
+
+/* The same plan with ops of one kind next to one another, where that takes hardly more memory.  What is too much for the
+ * placement is tried again with less of it.  `joined`: the limit that neighbours went together within; `gathered`: that of updates
+ * before (0: they did not).  *within is the limit of those that are gathered here, 0 when they are not. */
+static hr_status gather(maker *m, gather_fn *bring, uint64_t joined, uint64_t gathered,
+                        uint64_t look, hri_plan **plan, uint64_t *within) {
     const uint64_t arena = (*plan)->arena_bytes;
     const uint64_t budget = m->o.budget_bytes ? m->o.budget_bytes : UINT64_MAX;
     const uint64_t most = arena + arena / 1024 < budget ? arena + arena / 1024 : budget;
     uint64_t limit = m->s.peak_bytes;
     hr_status status = HR_OK;
+    *within = 0;
     for (int tries = 0; tries < 3 && status == HR_OK; tries++) {
         hri_plan *better = NULL;
         uint32_t moved = 0;
         m->s.limit = limit;
-        status = hri_schedule_gather(&m->s, &moved);
+        status = bring(&m->s, &moved);
         if (status != HR_OK || !moved) {
             return status;
         }
@@ -293,6 +311,7 @@ static hr_status gather(maker *m, uint64_t joined, uint64_t look, hri_plan **pla
         if (status == HR_OK && better->arena_bytes <= most) {
             hri_plan_destroy(*plan);
             *plan = better;
+            *within = limit;
             return HR_OK;
         }
         const uint64_t over = status == HR_OK ? 2 * (better->arena_bytes - most) : 0;
@@ -301,11 +320,18 @@ static hr_status gather(maker *m, uint64_t joined, uint64_t look, hri_plan **pla
             return status;
         }
         limit -= over;
-        status = hri_schedule_run(&m->s);
-        m->s.limit = joined;
-        status = status == HR_OK ? hri_schedule_join(&m->s, &moved) : status;
+        status = bring_back(m, joined, gathered);
     }
     return status;
+}
+
+/* Updates, and then what runs again. */
+static hr_status gather_both(maker *m, uint64_t joined, uint64_t look, hri_plan **plan) {
+    uint64_t updates, again;
+    const hr_status status = gather(m, hri_schedule_gather, joined, 0, look, plan, &updates);
+    return status == HR_OK && (*plan)->again_count > 1
+               ? gather(m, hri_schedule_gather_again, joined, updates, look, plan, &again)
+               : status;
 }
 
 /* Places the schedule as it is, with neighbours that go together where the budget bears it: all of them, or those that leave
@@ -327,7 +353,7 @@ static hr_status place_now(maker *m, uint64_t look, hri_plan **out) {
         const int fits = status == HR_OK && (!budget || plan->arena_bytes <= budget);
         if (status != HR_OK || fits || !moved) {
             *out = plan;
-            return fits && !m->o.any ? gather(m, joined, look, out) : status;
+            return fits && !m->o.any ? gather_both(m, joined, look, out) : status;
         }
         less += plan->arena_bytes - budget;
         hri_plan_destroy(plan);

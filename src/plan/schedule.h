@@ -126,6 +126,8 @@ HR_MUST_CHECK hr_status hri_schedule_join(hri_schedule *s, uint32_t *moved);
 /* After a run, too: updates that nobody waits for come next to one another where the limit bears it.  A schedule with
  * exchanges stays as it is. */
 HR_MUST_CHECK hr_status hri_schedule_gather(hri_schedule *s, uint32_t *moved);
+/* The same of ops of one kind that run again and read parameters alone: they come up to the first of them. */
+HR_MUST_CHECK hr_status hri_schedule_gather_again(hri_schedule *s, uint32_t *moved);
 /* The time of the entries as they stand: ops save what they do together only where they are neighbours. */
 double hri_schedule_joined_time(const hri_schedule *s);
 

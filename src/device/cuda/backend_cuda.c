@@ -232,8 +232,8 @@ static hr_status identify(hri_cuda_dev *dev) {
 
 /* ---- the stack of kernels ---- */
 
-/* Of each thread that the device can hold: 198 MiB of an H200 lie in the difference to the usual 1,024. */
-enum { STACK_BYTES = 256, STACK_STEP = 16 };
+/* Of each thread that the device can hold: 260 MiB of an H200 lie in the difference to the usual 1,024. */
+enum { STACK_BYTES = 16, STACK_STEP = 16 };
 
 /* Is the primary context somebody's already?  Then its limits are not ours to lower. */
 static int is_active(const hri_cuda_dev *dev) {
@@ -251,14 +251,18 @@ static void set_stack(hri_cuda_dev *dev, int bytes) {
 }
 
 /* Kernels of libraries are not asked: the driver gives a launch what it needs, and never takes it back. */
-void hri_cuda_stack_for(hri_cuda_dev *dev, CUfunction function) {
+int hri_cuda_stack_for(hri_cuda_dev *dev, CUfunction function, int may_grow) {
     int bytes = 0;
-    if (dev->stack_bytes &&
-        dev->cu->cuFuncGetAttribute(&bytes, CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES, function) ==
-            CUDA_SUCCESS &&
-        bytes > dev->stack_bytes) {
+    if (!dev->stack_bytes ||
+        dev->cu->cuFuncGetAttribute(&bytes, CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES, function) !=
+            CUDA_SUCCESS ||
+        bytes <= dev->stack_bytes) {
+        return 1;
+    }
+    if (may_grow) {
         set_stack(dev, (bytes + STACK_STEP - 1) / STACK_STEP * STACK_STEP);
     }
+    return may_grow;
 }
 
 /* Makes the context and finds out what it costs. */

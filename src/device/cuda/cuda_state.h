@@ -60,8 +60,8 @@ typedef struct hri_cuda_dev {
 HR_MUST_CHECK hr_status hri_cuda_enter(hri_cuda_dev *dev, int *pushed);
 void hri_cuda_leave(hri_cuda_dev *dev, int pushed);
 
-/* The stack is as large as this kernel wants it.  The context is current. */
-void hri_cuda_stack_for(hri_cuda_dev *dev, CUfunction function);
+/* The stack is as large as this kernel wants it; 0: it is not, and may not grow.  The context is current. */
+int hri_cuda_stack_for(hri_cuda_dev *dev, CUfunction function, int may_grow);
 
 /* Turns the answer of `call` into a status, and keeps the words of a failure for detail(). */
 HR_MUST_CHECK hr_status hri_cuda_check(hri_cuda_dev *dev, const char *call, CUresult result);

@@ -245,12 +245,13 @@ static hr_status find_function(hri_gpu *gpu, hri_gpu_module *module, const char 
                                 ? CUDA_ERROR_NOT_FOUND
                                 : gpu->cu->cuModuleGetFunction(&f.function, module->module, name);
     hr_status status = hri_gpu_check(gpu, "cuModuleGetFunction", result);
-    if (status == HR_OK) {
-        hri_cuda_stack_for(gpu->dev, f.function);
+    if (status != HR_OK) {
+        hri_gpu_fail(gpu, status, "no kernel %s", name);
+    } else if (!hri_cuda_stack_for(gpu->dev, f.function, !gpu->together || gpu->trial_at)) {
+        status = hri_gpu_fail(gpu, HR_E_UNSUPPORTED, "%s needs a larger stack", name);
+    } else {
         f.fixed_bytes = fixed_shared(gpu->cu, f.function);
         status = hri_gpu_functions_push(&module->functions, f);
-    } else {
-        hri_gpu_fail(gpu, status, "no kernel %s", name);
     }
     if (status != HR_OK) {
         hri_free(f.name);
@@ -308,6 +309,7 @@ static hr_status launch_entered(hri_gpu *gpu, const hri_gpu_source *source, cons
                                       grid->z ? grid->z : 1, grid->threads, 1, 1,
                                       grid->shared_bytes, gpu->stream, (void **)args, NULL);
     status = hri_gpu_check(gpu, "cuLaunchKernel", result);
+    gpu->together = 0; /* what began cannot be launched apart any more */
     if (status != HR_OK) {
         char words[HRI_CUDA_TEXT];
         hri_cuda_words(gpu->cu, "cuLaunchKernel", result, words, sizeof words);

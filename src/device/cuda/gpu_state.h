@@ -44,6 +44,7 @@ struct hri_gpu {
     int capturing;
     hr_addr trial_at; /* 0: no trial */
     int noting;
+    int together;       /* 1: what is launched could also be launched apart */
     hri_strmap modules; /* "text's address or hash|defines" -> hri_gpu_module * */
     uint64_t compiled;  /* how often NVRTC was really asked */
     char detail[2048];

@@ -24,6 +24,12 @@ void hri_gpu_trial(hri_gpu *gpu, hr_addr at) {
     gpu->trial_at = at;
 }
 
+void hri_gpu_set_together(hri_gpu *gpu, int together) {
+    if (gpu) {
+        gpu->together = together;
+    }
+}
+
 uint32_t hri_gpu_candidates(const hri_gpu *gpu) {
     const uint32_t wanted = gpu->options.candidates ? gpu->options.candidates : FEW;
     return wanted < HRI_GPU_CANDIDATES ? wanted : HRI_GPU_CANDIDATES;

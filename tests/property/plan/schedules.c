@@ -77,6 +77,9 @@ static void run_both(uint64_t *random, hri_schedule *a, hri_schedule *b) {
     } else if (dice == 4) {
         CHECK_OK(hri_schedule_gather(a, &moved));
         CHECK_OK(hri_schedule_gather(b, &moved_too));
+    } else if (dice == 5) {
+        CHECK_OK(hri_schedule_gather_again(a, &moved));
+        CHECK_OK(hri_schedule_gather_again(b, &moved_too));
     }
     CHECK_EQ(moved, moved_too);
     check_same(a, b);

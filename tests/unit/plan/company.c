@@ -53,12 +53,17 @@ static void three_updates(hri_problem *p) {
 
 typedef hr_status bring_fn(hri_schedule *s, uint32_t *moved);
 
-/* Of the plan after `bring` has moved what it moves. */
-static double time_after(bring_fn *bring, const hri_problem *p, uint64_t limit) {
+/* Of the plan after `bring` has moved what it moves.  `dropped`: so many values from this one on are made again for their second
+ * readers. */
+static double time_dropping(bring_fn *bring, const hri_problem *p, uint64_t limit, uint32_t first,
+                            uint32_t dropped) {
     hri_schedule s;
     uint32_t moved;
     hri_plan *plan = NULL;
     CHECK_OK(hri_schedule_init(&s, p));
+    for (uint32_t v = first; v < first + dropped; v++) {
+        s.gaps[hri_gap_of(p, v, 1)] = 1;
+    }
     CHECK_OK(hri_schedule_run(&s));
     s.limit = limit;
     CHECK_OK(bring(&s, &moved));
@@ -71,6 +76,10 @@ static double time_after(bring_fn *bring, const hri_problem *p, uint64_t limit) 
     hri_plan_destroy(plan);
     hri_schedule_deinit(&s);
     return time;
+}
+
+static double time_after(bring_fn *bring, const hri_problem *p, uint64_t limit) {
+    return time_dropping(bring, p, limit, 0, 0);
 }
 
 static double planned_ns(const hri_problem *p, uint64_t limit) {
@@ -143,6 +152,28 @@ TEST(company, one_of_many_that_runs_again_is_alone) {
     CHECK(hri_schedule_run_time(&s, 0, HRI_AGAIN) == 14);
     CHECK(hri_schedule_run_time(&s, 1, HRI_AGAIN) == 10); /* who goes with nobody */
     hri_schedule_deinit(&s);
+    hri_problem_deinit(&p);
+}
+
+/* Two casts that are read at once, and again one after the other. */
+TEST(company, those_that_run_again_come_up_to_the_first_where_memory_allows) {
+    enum { C0 = 3, C1, Y0, Y1, Y2, Y3 };
+    static const uint32_t w[2][1] = {{W0}, {W1}}, r0[] = {X, C0, C1}, r1[] = {Y0}, r2[] = {Y1, C0},
+                          r3[] = {Y2, C1};
+    const hri_problem_op cast = {.many = 1, .alone_ns = 4}, op = {.phase = 0};
+    hri_problem p;
+    add_values(&p, Y3 + 1, W1);
+    add_op(&p, w[0], 1, (hri_problem_output){.value = C0}, cast);
+    add_op(&p, w[1], 1, (hri_problem_output){.value = C1}, cast);
+    add_op(&p, r0, 3, (hri_problem_output){.value = Y0}, op);
+    add_op(&p, r1, 1, (hri_problem_output){.value = Y1}, op);
+    add_op(&p, r2, 2, (hri_problem_output){.value = Y2}, op);
+    add_op(&p, r3, 2, (hri_problem_output){.value = Y3}, op);
+    CHECK_OK(hri_problem_finish(&p, NULL));
+    CHECK(hri_base_time(&p) == 60);
+    CHECK(time_dropping(hri_schedule_gather_again, &p, 500, C0, 2) == 60 + 14 + 10);
+    CHECK(time_dropping(hri_schedule_gather_again, &p, 400, C0, 2) == 60 + 14 + 14);
+    CHECK(time_dropping(hri_schedule_gather, &p, 400, C0, 2) == 60 + 14 + 14);
     hri_problem_deinit(&p);
 }
 
