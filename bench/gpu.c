@@ -413,7 +413,13 @@ static void open_fit(rig *r) {
 }
 
 static hr_status plan(rig *r, uint64_t begin, hri_prose *why) {
+    if (r->many) {
+        hri_timing_share(r->timing);
+    }
     const hr_status status = hri_fit_search(&r->fit, r->budget, 1, &r->plans, why);
+    if (r->many) {
+        hri_timing_share(r->timing);
+    }
     if (status != HR_OK) {
         return status;
     }

@@ -402,6 +402,58 @@ static void take_times(const hri_fit *f, hri_fit_plans *plans) {
     hri_fit_add_up(&f->job, plans);
 }
 
+/* ---- smaller budgets ---- */
+
+enum { LOWER = 2, LOWER_SHARE = 4 }; /* so many, with this share of the effort */
+
+/* The next smaller of the budgets that people state: 100, 105, ... MiB, from 1,000 MiB on in steps of 50, and so on. */
+static uint64_t round_below(uint64_t bytes) {
+    uint64_t step = UINT64_C(5) << 20;
+    while (bytes / step > 200) {
+        step *= 10;
+    }
+    return (bytes - 1) / step * step;
+}
+
+/* Plans of the case for a smaller budget take the place of the best where they are faster. */
+static hr_status try_below(const hri_fit *f, hri_fit_case *c, uint64_t budget, uint64_t effort,
+                           hri_fit_plans *best, hri_prose *why) {
+    hri_fit_plans other = {0};
+    const hr_status status = hri_fit_case_plan(f, c, budget, effort, &other, why);
+    if (status == HR_OK && other.time_ns < best->time_ns) {
+        for (uint32_t i = 0; i < c->count; i++) { /* of the budget that was asked for */
+            other.plans[i]->bound_time_ns = best->plans[i]->bound_time_ns;
+        }
+        hri_fit_plans_deinit(best);
+        *best = other;
+    } else if (status == HR_OK) {
+        hri_fit_plans_deinit(&other);
+    }
+    return status;
+}
+
+/* Plans for a little less memory fit as well, and a search for less may end better.  Budgets near one another look at the same
+ * smaller ones, so that the larger hardly ever has the slower plan.  On the host planning takes memory of the budget, and replicas
+ * have one cut: nobody looks there. */
+static hr_status look_below(const hri_fit *f, hri_fit_case *c, uint64_t budget, uint32_t share,
+                            hri_fit_plans *best, hri_prose *why) {
+    hr_status status = HR_OK;
+    if (share != 1 || !budget || f->job.count_records || f->job.replicas > 1) {
+        return HR_OK;
+    }
+    for (uint32_t i = 0; i < LOWER && status == HR_OK && best->again_count; i++) {
+        budget = round_below(budget);
+        if (!budget || budget < c->floor_bytes + c->floor_bytes / 8) {
+            break; /* searches close to the minimum take many times as long */
+        }
+        status = try_below(f, c, budget, hri_fit_effort(&f->job, LOWER_SHARE), best, why);
+        if (status == HR_OK && i == 0 && best->again_count) {
+            status = try_below(f, c, budget, hri_fit_effort(&f->job, 1), best, why);
+        }
+    }
+    return status == HR_E_NO_PLAN ? HR_OK : status; /* nor for less */
+}
+
 /* The same cut as the machine is: as many threads as the budget bears, measured times.  The nominal plans stay where they
  * are the faster ones, or the only ones. */
 static hr_status refine(hri_fit *f, uint64_t budget, uint32_t share, hri_fit_plans *best,
@@ -421,7 +473,11 @@ static hr_status refine(hri_fit *f, uint64_t budget, uint32_t share, hri_fit_pla
             break;
         }
     }
+    if (status == HR_OK && better.plans[0]) {
+        status = look_below(f, c, budget, share, &better, why);
+    }
     if (status != HR_OK) {
+        hri_fit_plans_deinit(&better);
         return status;
     }
     if (better.plans[0] && better.threads != 1) { /* the nominal ones have too small work spaces */
@@ -453,7 +509,8 @@ static hr_status try_longer(hri_fit *f, uint64_t budget, uint32_t share, hri_fit
         result ignored;
         status = try_case(f, best->part, budget, hri_fit_effort(&f->job, 1), best, &ignored, why);
     }
-    return status == HR_OK ? hri_fit_attach(f, best, why) : status;
+    status = status == HR_OK ? hri_fit_attach(f, best, why) : status;
+    return status == HR_OK ? look_below(f, best->c, budget, share, best, why) : status;
 }
 
 static int outgrown(const hri_fit *f, const hri_fit_plans *plans, uint64_t budget_bytes) {

@@ -31,7 +31,8 @@ struct hri_timing {
     hri_strmap seen;  /* key -> bits of the time */
     hri_strmap tried; /* GPU: by this process */
     uint64_t measured, spent_ns, trial_ns;
-    uint8_t machine_measured; /* something besides kernels */
+    uint64_t saved;           /* of `measured`: those that the file has */
+    uint8_t machine_measured; /* something besides kernels, which the file has not */
     double log_sum;           /* of measured over analytic, logarithms */
 };
 
@@ -168,10 +169,20 @@ hr_status hri_timing_open(const hri_timing_options *options, hri_timing **out) {
     return HR_OK;
 }
 
+void hri_timing_share(hri_timing *t) {
+    if (t->file[0] && (t->measured > t->saved || t->machine_measured)) {
+        save(t);
+        t->saved = t->measured;
+        t->machine_measured = 0;
+    } else {
+        load(t);
+    }
+}
+
 void hri_timing_close(hri_timing *t) {
     if (t) {
-        if (t->file[0] && (t->measured || t->machine_measured)) {
-            save(t);
+        if (t->measured > t->saved || t->machine_measured) {
+            hri_timing_share(t);
         }
         hri_strmap_deinit(&t->seen);
         hri_strmap_deinit(&t->tried);

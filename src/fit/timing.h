@@ -39,6 +39,9 @@ typedef struct hri_timing_options {
 HR_MUST_CHECK hr_status hri_timing_open(const hri_timing_options *options, hri_timing **out);
 /* Writes what was measured to the cache.  NULL is allowed. */
 void hri_timing_close(hri_timing *t);
+/* Writes what was measured so far, and has from then on what others wrote meanwhile, for what both measured too: processes that go
+ * on side by side plan with the same times. */
+void hri_timing_share(hri_timing *t);
 /* Nanoseconds of one run; negative: not known.  `timing` is an hri_timing. */
 double hri_timing_time(void *timing, const hri_sig *sig, uint32_t variant);
 /* GPU: nanoseconds of the ops one after another, in as few launches as a step makes of them; negative: not known. */

@@ -175,24 +175,23 @@ static hr_status make_order(maker *m, hri_order_rule rule) {
     return status == HR_OK && !m->o.keep_order ? hri_order_lift(m->p, m->order) : status;
 }
 
-/* Every start in every order.  `few`: only the first start of each. */
-static hr_status try_starts(maker *m, int few, uint64_t effort) {
+/* These starts, in every order, with copies or without. */
+static hr_status try_starts(maker *m, uint32_t first, uint32_t end, int no_copies,
+                            uint64_t effort) {
+    const uint8_t before = m->s.no_copies;
+    const int memo = m->o.memo && m->o.memo->order;
     double good = 0; /* so close to the bound that more starts do not pay */
     hr_status status = hri_bound_time(m->p, m->o.budget_bytes, 2 * hri_base_time(m->p), &good);
     good *= 1.002;
-    const int memo = m->o.memo && m->o.memo->order;
-    const uint32_t end = m->o.memo_only && memo ? START_MEMO + 1
-                         : few                  ? START_KEPT + 1
-                                                : START_COUNT;
-    for (uint32_t start = START_MEMO; start < end && status == HR_OK; start++) {
-        if (start == START_MEMO && !memo) {
-            continue;
-        }
+    end = m->o.memo_only && memo && end > START_MEMO + 1 ? START_MEMO + 1 : end;
+    m->s.no_copies |= (uint8_t)no_copies;
+    for (uint32_t start = first; start < end && status == HR_OK; start++) {
         for (uint32_t rule = 1; rule < HRI_ORDER_COUNT && status == HR_OK; rule++) {
-            if (!hri_order_serves(m->p, rule)) {
+            if ((start == START_MEMO && !memo) || !hri_order_serves(m->p, rule)) {
                 continue;
             }
             if (m->found && (start >= START_DROPPED || m->kept[0].time <= good || m->o.any)) {
+                m->s.no_copies = before;
                 return HR_OK;
             }
             status = make_order(m, m->o.keep_order ? HRI_ORDER_GIVEN : rule);
@@ -204,6 +203,21 @@ static hr_status try_starts(maker *m, int few, uint64_t effort) {
             }
         }
     }
+    m->s.no_copies = before;
+    return status;
+}
+
+/* Where the first starts find nothing with copies, they often do without, so that comes before all that takes longer. */
+static hr_status try_hard(maker *m, int apart, uint64_t effort) {
+    static const uint32_t stages[] = {START_DEEPER, START_DROPPED, START_COUNT};
+    hr_status status = HR_OK;
+    for (size_t i = 1; i < sizeof stages / sizeof *stages && !m->found && status == HR_OK; i++) {
+        const uint32_t first = apart ? stages[i - 1] : START_COUNT;
+        status = try_starts(m, stages[i - 1], stages[i], 0, effort);
+        if (status == HR_OK && !m->found) {
+            status = try_starts(m, first, stages[i], 1, effort);
+        }
+    }
     return status;
 }
 
@@ -211,12 +225,20 @@ static hr_status try_starts(maker *m, int few, uint64_t effort) {
  * without them too: having another memory never makes a plan worse. */
 static hr_status try_all(maker *m) {
     const uint64_t effort = effort_of(m);
-    hr_status status = try_starts(m, 0, effort);
-    if (status == HR_OK && !m->s.no_copies && !m->o.no_recompute && hri_schedule_can_copy(&m->s) &&
-        !(m->o.any && m->found)) {
-        m->s.no_copies = 1;
-        status = try_starts(m, m->found > 0, effort);
-        m->s.no_copies = 0;
+    const int apart = !m->s.no_copies && !m->o.no_recompute && hri_schedule_can_copy(&m->s);
+    hr_status status = try_starts(m, START_MEMO, START_DEEPER, 0, effort);
+    const int with = m->found > 0;
+    if (status == HR_OK && with) {
+        status = try_starts(m, START_DEEPER, START_DROPPED, 0, effort);
+    }
+    if (status == HR_OK && apart && !(m->o.any && m->found)) {
+        status = try_starts(m, START_MEMO, START_DEEPER, 1, effort);
+    }
+    if (status == HR_OK && !with && m->found) {
+        status = try_starts(m, START_DEEPER, START_DROPPED, 1, effort);
+    }
+    if (status == HR_OK && !m->found) {
+        status = try_hard(m, apart, effort);
     }
     if (status == HR_OK && m->found && !m->o.any) {
         status = go_to(m, 0);

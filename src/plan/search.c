@@ -410,46 +410,51 @@ static hr_status push_on(hri_searcher *x) {
     return HR_E_NO_PLAN;
 }
 
+hr_status hri_go_down(hri_searcher *x) {
+    hri_schedule *s = x->s;
+    hr_status status = hri_schedule_run(s);
+    while (status == HR_OK && s->over > 0) {
+        int good = 0;
+        if (s->work > x->stop) {
+            return HR_E_NO_PLAN;
+        }
+        status = hri_list_drops(x, 0);
+        if (status == HR_OK) {
+            status = list_variants(x);
+        }
+        if (status != HR_OK) {
+            break;
+        }
+        hri_sort_moves(x);
+        status = try_many(x, &good);
+        if (status == HR_OK && !good) {
+            status = hri_schedule_run(s);
+        }
+        if (status == HR_OK && !good) {
+            status = try_few(x, &good);
+        }
+        if (status == HR_OK && !good) {
+            status = list_keeps(x);
+            hri_sort_moves(x);
+            if (status == HR_OK) {
+                status = try_few(x, &good);
+            }
+        }
+        if (status == HR_OK && !good) {
+            status = hri_list_drops(x, 0);
+            hri_sort_moves(x);
+            status = status == HR_OK ? push_on(x) : status;
+        }
+    }
+    return status;
+}
+
 hr_status hri_search_fit(hri_schedule *s, uint64_t limit, uint64_t effort) {
     hri_searcher x;
     s->limit = limit;
     hr_status status = hri_searcher_open(&x, s, effort);
     if (status == HR_OK) {
-        status = hri_schedule_run(s);
-    }
-    while (status == HR_OK && s->over > 0) {
-        int good = 0;
-        if (s->work > x.stop) {
-            status = HR_E_NO_PLAN;
-            break;
-        }
-        status = hri_list_drops(&x, 0);
-        if (status == HR_OK) {
-            status = list_variants(&x);
-        }
-        if (status != HR_OK) {
-            break;
-        }
-        hri_sort_moves(&x);
-        status = try_many(&x, &good);
-        if (status == HR_OK && !good) {
-            status = hri_schedule_run(s);
-        }
-        if (status == HR_OK && !good) {
-            status = try_few(&x, &good);
-        }
-        if (status == HR_OK && !good) {
-            status = list_keeps(&x);
-            hri_sort_moves(&x);
-            if (status == HR_OK) {
-                status = try_few(&x, &good);
-            }
-        }
-        if (status == HR_OK && !good) {
-            status = hri_list_drops(&x, 0);
-            hri_sort_moves(&x);
-            status = status == HR_OK ? push_on(&x) : status;
-        }
+        status = hri_go_down(&x);
     }
     hri_searcher_close(&x);
     return status;

@@ -1,13 +1,18 @@
 /* Back to speed: keeps again what fits, then trades.
  *
  * Keeping is tried only where the bytes between the two touches leave room for it, which a look at the profile says at
- * once.  Trading drops one to three of the cheaper things at random and keeps again; what is not faster is undone. */
+ * once.  Trading drops one to three of the cheaper things at random and keeps again; what is not faster is undone.  Which of a few
+ * large values is kept is not changed by that: so it is also done the other way round, one thing that does not fit is kept,
+ * the dearer the likelier, and others go until all fits. */
 #include <math.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/hash.h"
 #include "plan/search_int.h"
+
+enum { FORCED = 30 };       /* of a hundred trades: so many keep what does not fit */
+enum { FORCED_RUNS = 150 }; /* the work of one of them, in runs of the schedule */
 
 /* Would the memory between the last touch of the value and its making again at entry e bear it?  What dies with the
  * making (inputs kept for it alone) would make room. */
@@ -36,8 +41,8 @@ static int may_stay(const hri_schedule *s, uint32_t e, uint32_t instance) {
     return 1;
 }
 
-/* Gaps in which something was made again, dearest first; and variants that are not the fastest. */
-static hr_status list_returns(hri_searcher *x) {
+/* Gaps in which something was made again, dearest first; and variants that are not the fastest.  `all`: also what has no room. */
+static hr_status list_returns(hri_searcher *x, int all) {
     const hri_schedule *s = x->s;
     hr_status status = hri_size_up(x);
     x->move_count = 0;
@@ -59,7 +64,7 @@ static hr_status list_returns(hri_searcher *x) {
             const double bytes =
                 (double)s->p->values[s->instances[out[k].instance].value].room_bytes;
             const uint32_t now = s->gaps[out[k].gap];
-            for (uint32_t to = may_stay(s, e, out[k].instance) || now > 1 ? 0 : now;
+            for (uint32_t to = all || now > 1 || may_stay(s, e, out[k].instance) ? 0 : now;
                  to < now && to < 2 && status == HR_OK; to++) {
                 status = hri_push_move(x, (hri_move){-time / (bytes + 1) / (to + 1), 0, time,
                                                      out[k].gap, s->gaps[out[k].gap], (uint8_t)to});
@@ -86,7 +91,7 @@ static hr_status take_back(hri_searcher *x, double *time) {
         changed = 0;
         hr_status status = hri_schedule_run(s);
         if (status == HR_OK) {
-            status = list_returns(x);
+            status = list_returns(x, 0);
         }
         for (size_t i = 0; i < x->move_count && status == HR_OK && s->work < x->stop; i++) {
             const hri_move *m = &x->moves[i];
@@ -161,6 +166,63 @@ static hr_status look_again(hri_searcher *x) {
     return status == HR_OK ? list_shakes(x) : status;
 }
 
+/* One of what is listed, each as likely as it is dear. */
+static const hri_move *draw_move(hri_searcher *x) {
+    double sum = 0;
+    size_t i = 0;
+    for (size_t k = 0; k < x->move_count; k++) {
+        sum += x->moves[k].cost;
+    }
+    double at = (double)(draw(x) >> 11) * 0x1p-53 * sum;
+    for (; i + 1 < x->move_count && at >= x->moves[i].cost; i++) {
+        at -= x->moves[i].cost;
+    }
+    return &x->moves[i];
+}
+
+/* Keeps one thing that does not fit, and goes down from there without touching it.  *time: of what came of it; INFINITY: no way
+ * down was found.  HR_E_NO_PLAN: there is nothing to keep. */
+static hr_status force(hri_searcher *x, double *time) {
+    hri_schedule *s = x->s;
+    *time = INFINITY;
+    hr_status status = hri_schedule_run(s);
+    status = status == HR_OK ? list_returns(x, 1) : status;
+    if (status != HR_OK || x->move_count == 0) {
+        return status == HR_OK ? HR_E_NO_PLAN : status;
+    }
+    const size_t tabu = (size_t)s->gap_count + s->p->op_count;
+    const uint64_t stop = x->stop, most = s->work + (uint64_t)s->entry_count * FORCED_RUNS;
+    const hri_move kept = *draw_move(x);
+    hri_set_move(s, kept.at, kept.to);
+    x->tabu[kept.at] = 1;
+    x->stop = most < stop ? most : stop;
+    status = hri_go_down(x);
+    memset(x->tabu, 0, tabu);
+    if (status == HR_OK) {
+        *time = s->time_ns;
+        status = take_back(x, time);
+    }
+    x->stop = stop;
+    return status == HR_E_NO_PLAN ? HR_OK : status;
+}
+
+/* Drops a few things, and keeps others; *time as above. */
+static hr_status drop_some(hri_searcher *x, double *time) {
+    hri_schedule *s = x->s;
+    *time = INFINITY;
+    hr_status status = look_again(x);
+    if (status != HR_OK) {
+        return status;
+    }
+    shake(x);
+    status = hri_schedule_run(s);
+    if (status == HR_OK && s->over == 0) {
+        *time = s->time_ns;
+        status = take_back(x, time);
+    }
+    return status == HR_E_NO_PLAN ? HR_OK : status;
+}
+
 hr_status hri_search_improve(hri_schedule *s, uint64_t limit, uint64_t effort) {
     hri_searcher x;
     uint8_t *best = NULL, *best_variant = NULL;
@@ -176,25 +238,13 @@ hr_status hri_search_improve(hri_schedule *s, uint64_t limit, uint64_t effort) {
         status = take_back(&x, &best_time);
     }
     while (status == HR_OK && s->work < x.stop) {
+        double time;
         memcpy(best, s->gaps, s->gap_count);
         memcpy(best_variant, s->variant, s->p->op_count);
-        double time = best_time;
-        status = look_again(&x);
-        if (status == HR_E_NO_PLAN) {
+        status = draw(&x) % 100 < FORCED ? force(&x, &time) : drop_some(&x, &time);
+        if (status == HR_E_NO_PLAN) { /* all is kept */
             status = HR_OK;
             break;
-        }
-        if (status == HR_OK) {
-            shake(&x);
-            status = hri_schedule_run(s);
-        }
-        const int fits = status == HR_OK && s->over == 0;
-        time = fits ? s->time_ns : INFINITY;
-        if (fits) {
-            status = take_back(&x, &time);
-        }
-        if (status == HR_E_NO_PLAN) {
-            status = HR_OK;
         }
         if (status == HR_OK && !(time < best_time)) {
             memcpy(s->gaps, best, s->gap_count);

@@ -45,6 +45,8 @@ HR_MUST_CHECK hr_status hri_push_move(hri_searcher *x, hri_move m);
 void hri_sort_moves(hri_searcher *x);
 /* Drops at idle stretches.  With `any`, also those that relieve no entry over the limit. */
 HR_MUST_CHECK hr_status hri_list_drops(hri_searcher *x, int any);
+/* Down to the limit from the choice as it is, without touching what is tabu.  HR_E_NO_PLAN: no way was found before `stop`. */
+HR_MUST_CHECK hr_status hri_go_down(hri_searcher *x);
 void hri_set_move(hri_schedule *s, uint32_t at, uint8_t to);
 
 #endif

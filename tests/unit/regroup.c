@@ -220,7 +220,7 @@ TEST(regroup, copies_of_a_plan_stay_right) {
     CHECK_OK(hri_plan_make(&x.problem, NULL, &free_one, NULL, NULL));
     const uint64_t least = free_one->floor_bytes, most = free_one->arena_bytes;
     uint32_t copies = 0;
-    for (uint64_t part = 5; part < 8; part++) {
+    for (uint64_t part = 4; part < 8; part++) {
         copies += check_regrouped(g, &x.problem, least + (most - least) * part / 8, 1, 0);
     }
     CHECK(copies > 10);

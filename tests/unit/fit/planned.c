@@ -153,6 +153,34 @@ TEST_TIMEOUT(planned, gpt2_in_bf16_loses_nothing_at_any_budget, 240) {
     at_budgets("gpt2-nano:layers=6,context=64", "optimizer=adamw,precision=bf16,moments=8bit", 4);
 }
 
+/* Not slower than what is found for the next smaller budgets of 5 MiB each. */
+TEST_TIMEOUT(planned, smaller_round_budgets_are_looked_at_too, 240) {
+    rig r = rig_open("gpt2-nano:layers=4,context=256,width=128", "optimizer=adamw", 16);
+    const uint64_t step = 5 << 20;
+    hri_fit f;
+    hri_fit_plans plans, other;
+    hri_prose why = {{0}};
+    r.job.parts = 1;
+    r.job.effort = 800000;
+    for (uint32_t threads = 1; threads < 3;
+         threads++) { /* two: the machine is not the nominal one */
+        r.job.machine.threads = threads;
+        CHECK_OK(hri_fit_open(&r.job, &f, &why));
+        const uint64_t budget = f.unplanned_bytes / 2;
+        CHECK_OK(hri_fit_search(&f, budget, 1, &plans, &why));
+        CHECK_LE(plans.peak_bytes, budget);
+        CHECK(plans.again_count > 0 && plans.bound_time_ns <= plans.time_ns);
+        for (uint64_t below = (budget - 1) / step; below > (budget - 1) / step - 2; below--) {
+            CHECK_OK(hri_fit_case_plan(&f, plans.c, below * step, 200000, &other, &why));
+            CHECK(plans.time_ns <= other.time_ns);
+            hri_fit_plans_deinit(&other);
+        }
+        hri_fit_plans_deinit(&plans);
+        hri_fit_close(&f);
+    }
+    rig_close(&r);
+}
+
 static int has_op(const hri_fit_plans *plans, const char *kind) {
     const hri_problem *p = &plans->c->pieces[0].x.problem;
     int found = 0;

@@ -94,6 +94,31 @@ TEST(timing, two_at_once_keep_what_both_measured) {
     remove_folder(folder);
 }
 
+TEST(timing, what_is_shared_is_known_to_those_who_go_on_beside_it) {
+    char folder[] = "/tmp/headroom-timing-XXXXXX";
+    CHECK(mkdtemp(folder));
+    hr_graph *small = make_graph(8), *large = make_graph(9);
+    hri_timing *first = open_in(folder), *second = open_in(folder);
+    uint64_t known, measured;
+    const double time = time_last(first, small);
+    CHECK(time > 0 && time_last(second, large) > 0);
+    hri_timing_share(first);
+    hri_timing_share(second);
+    CHECK(time_last(second, small) == time);
+    hri_timing_counts(second, &known, &measured);
+    CHECK_EQ(known, 2);
+    CHECK_EQ(measured, 1);
+    hri_timing_share(first); /* has nothing new to write, and reads */
+    hri_timing_counts(first, &known, &measured);
+    CHECK_EQ(known, 2);
+    CHECK_EQ(measured, 1);
+    hri_timing_close(first);
+    hri_timing_close(second);
+    hr_graph_destroy(small);
+    hr_graph_destroy(large);
+    remove_folder(folder);
+}
+
 TEST(timing, a_spoiled_cache_is_measured_again) {
     char folder[] = "/tmp/headroom-timing-XXXXXX", command[300];
     double sum;
