@@ -16,7 +16,6 @@
 
 HRI_CU(attention_spread);
 HRI_CU(attention_words);
-HRI_CU(attention_halves);
 HRI_CU(attention_hopper_bits);
 HRI_CU(attention_hopper_bits_deep);
 HRI_CU(attention_hopper_bits_pairs);
@@ -202,28 +201,12 @@ static int nearly(const hri_attention *a, hr_type type) {
     return fabsf(rounded - over) <= over * 0x1p-12f;
 }
 
-/* Which numbers are taken for finite before anybody looked at them: those of a mask that few heads share, because looking takes longer than
- * what is passed over saves, and those of f32 that many share, rounded to f16 (attention_halves.cu). */
-enum { LOOKED_AT, AS_THEY_ARE, AS_HALVES };
-
+/* Are the numbers taken for finite before anybody looked at them?  Those of a mask that few heads share are: looking takes longer than what
+ * is passed over saves. */
 static int taken(const hri_attention *a, const hri_gpu *gpu) {
     const hri_attention_extra *x = &a->extra;
-    const int few = x->mask_samples * x->mask_heads * FEW >= a->batch * a->heads;
-    if (!pairs(a, gpu) || !adds(a) || keyed(a) || a->causal || pitch_of(a) > 0) {
-        return LOOKED_AT;
-    }
-    return few && nearly(a, x->mask_type) ? AS_THEY_ARE
-           : !few && x->mask_type == HR_TYPE_F32 && a->keys % 8 == 0 && nearly(a, HR_TYPE_F16)
-               ? AS_HALVES
-               : LOOKED_AT;
-}
-
-static uint64_t halves_bytes(const hri_attention *a, const hri_gpu *gpu) {
-    const hri_attention_extra *x = &a->extra;
-    return taken(a, gpu) == AS_HALVES
-               ? hri_gpu_whole(
-                     (uint64_t)(x->mask_samples * x->mask_heads * x->mask_rows * a->keys) * 2)
-               : 0;
+    return pairs(a, gpu) && adds(a) && !keyed(a) && !a->causal && pitch_of(a) <= 0 &&
+           x->mask_samples * x->mask_heads * FEW >= a->batch * a->heads && nearly(a, x->mask_type);
 }
 
 /* Numbers of 2 bytes are as fast as they are. */
@@ -523,9 +506,9 @@ static hr_status wide_run(const hri_attention *a, const hri_gpu_call *c,
 
 /* ---- which ---- */
 
-/* Of a word and halves, before all else. */
+/* Of a word, before all else. */
 static uint64_t taken_bytes(const hri_attention *a, const hri_gpu *gpu) {
-    return taken(a, gpu) ? hri_gpu_whole(sizeof(uint32_t)) + halves_bytes(a, gpu) : 0;
+    return taken(a, gpu) ? hri_gpu_whole(sizeof(uint32_t)) : 0;
 }
 
 uint64_t hri_attention_bits_workspace(const hri_attention *a, hri_gpu *gpu) {
@@ -600,31 +583,15 @@ static hr_status pairs_run(const hri_attention *a, const hri_gpu_call *c,
                                        &w.words, &w.seen, &e, &mask, &control, &items, &again));
 }
 
-/* Numbers of f32 as f16, small ones; where there are others it is said so. */
-static hr_status halves_make(const hri_attention *a, const hri_gpu_call *c, hr_addr mask,
-                             hr_addr halves) {
-    const hri_attention_extra *x = &a->extra;
-    int64_t count = x->mask_samples * x->mask_heads * x->mask_rows * a->keys / 8;
-    hr_addr again = c->workspace;
-    const hri_gpu_grid grid = {.x = (uint32_t)hri_gpu_up(count, THREADS), .threads = THREADS};
-    return hri_gpu_launch(c->gpu, &hri_cu_attention_halves, "", "attention_halves", &grid,
-                          HRI_GPU_ARGS(&mask, &halves, &count, &again));
-}
-
 /* A mask is taken for finite.  What is launched after this, with the same word, does nothing unless that was wrong. */
 static hr_status taken_run(const hri_attention *a, const hri_gpu_call *c,
                            const hri_gpu_attention_at *at) {
     const hri_attention_extra *x = &a->extra;
     /* Samples that share a mask of each head stand side by side. */
     const hri_attention_words none = {.batch = x->mask_batch > 0, .head = x->mask_head > 0};
-    numbers n = {
+    const numbers n = {
         .at = at->mask, .type = x->mask_type, .row = a->keys, .again = c->workspace, .direct = 1};
-    hr_status status = hri_gpu_fill(c->gpu, c->workspace, 0, sizeof(uint32_t));
-    if (status == HR_OK && taken(a, c->gpu) == AS_HALVES) {
-        n.at = c->workspace + hri_gpu_whole(sizeof(uint32_t));
-        n.type = HR_TYPE_F16;
-        status = halves_make(a, c, at->mask, n.at);
-    }
+    const hr_status status = hri_gpu_fill(c->gpu, c->workspace, 0, sizeof(uint32_t));
     return status == HR_OK ? pairs_run(a, c, at, none, bits_shape_of(a, &none), &n) : status;
 }
 
