@@ -20,6 +20,7 @@
 #include "show/help_texts.h"
 
 #define ASSUMED "synthetic"
+enum { ASSUMED_SAMPLES = 1024 }; /* of it, unless it says how many */
 
 /* Everything that one run of the command holds. */
 typedef struct work {
@@ -27,6 +28,7 @@ typedef struct work {
     const hri_plan_flags *flags;
     const char *model;   /* as it was typed; NULL: a problem */
     const char *assumed; /* data that the plan counts though none was named; NULL: none */
+    char assumed_text[40];
     hri_text training, passes;
     hr_ctx *ctx;
     hr_plan *plan;
@@ -77,6 +79,15 @@ static bool assumes_data(const hri_plan_flags *f) {
            !f->compare && !f->save_problem; /* files have the step */
 }
 
+/* No less than a batch. */
+static const char *assume(work *w, int64_t batch) {
+    if (batch <= ASSUMED_SAMPLES) {
+        return ASSUMED;
+    }
+    snprintf(w->assumed_text, sizeof w->assumed_text, ASSUMED ":count=%lld", (long long)batch);
+    return w->assumed_text;
+}
+
 static int plan_model(work *w, hr_job_options *job) {
     hr_error error = {0};
     job->model = w->model;
@@ -86,7 +97,7 @@ static int plan_model(work *w, hr_job_options *job) {
     }
     hr_status status = HR_E_UNSUPPORTED;
     if (assumes_data(w->flags)) {
-        job->data = w->assumed = ASSUMED;
+        job->data = w->assumed = assume(w, job->batch);
         status = hr_job_plan(w->ctx, job, &w->plan, &error);
         if (status != HR_OK && status != HR_E_CANCELLED && error.cause == HR_CAUSE_USAGE) {
             job->data = w->assumed = NULL; /* inputs that nobody can make up: the step alone */

@@ -68,6 +68,24 @@ TEST(plan, the_next_command_of_a_refusal_works) {
     CHECK_EQ(golden_run(&(golden_spec){.args = command}).code, 0);
 }
 
+/* Data that is assumed has no fewer samples than a batch, so that the input of a large one counts too. */
+TEST(plan, a_large_batch_has_its_assumed_data_as_well) {
+    static const char *const assumed[][2] = {{"1024", "synthetic"},
+                                             {"4096", "synthetic:count=4096"}};
+    for (size_t i = 0; i < 2; i++) {
+        char command[160];
+        snprintf(command, sizeof command,
+                 "plan mlp:size=8,width=8 --batch %s --no-measure --no-choices --threads 1 --json",
+                 assumed[i][0]);
+        const golden_result r = golden_run(&(golden_spec){.args = command});
+        CHECK_EQ(r.code, 0);
+        json_t *root = parse(&r);
+        CHECK_STR(json_string_value(json_object_get(root, "assumed_data")), assumed[i][1]);
+        CHECK(number(root, "input_bytes") > 0);
+        json_decref(root);
+    }
+}
+
 TEST(plan, json_has_every_key_and_the_parts_add_up) {
     static const char *const numbers[] = {
         "batch",           "budget_bytes",     "peak_bytes",      "floor_bytes",
