@@ -23,6 +23,8 @@ static const row rows[] = {
     {"gpt2-nano:layers=2", "--batch 4 --optimizer lion", "text:book.txt"},
     {"unet:size=32,width=4,depth=3", "--batch 4", NULL},
     {"'net: input(12x12x1) | conv(4,3) | relu | flatten | dense(3)'", "--batch 32", NULL},
+    {"'net: input(12x12x1) | flatten | repeat(30, dense(8) | relu) | dense(3)'", "--batch 4",
+     NULL}, /* its text, which checkpoints hold, is long */
     {"'net: dense(32) | relu | dense(3)'", "--batch 64 --optimizer rmsprop",
      "csv:t.csv,x=*,y=kind"},
 };

@@ -153,7 +153,7 @@ uint64_t hri_attention_numbers_bytes(const hri_attention *a, int causal, int tur
     return hri_gpu_whole((uint64_t)t.all * ROWS * KEYS * hr_type_bytes(a->extra.mask_type));
 }
 
-/* f16 has not the range for 1 / scale otherwise. */
+/* 1 / scale has to be a number of f16 where the mask is f16. */
 int hri_attention_numbers_tiled(const hri_attention *a, const hri_gpu *gpu, int turned) {
     const hri_attention_extra *x = &a->extra;
     return hri_gpu_warpgroup_shared(gpu) > 0 && adds(a) && x->mask_row > 0 && !(x->drop > 0.0f) &&
@@ -231,7 +231,7 @@ static uint64_t spread_copy_bytes(const hri_attention *a) {
     return (uint64_t)(spread_planes(a) * spread_plane(a)) * 2;
 }
 
-/* f16 has not the range for 1 / scale otherwise. */
+/* 1 / scale has to be a number of f16 where the mask is f16. */
 int hri_attention_spread_fits(const hri_attention *a) {
     return adds(a) && a->extra.mask_row > 0 && spread_copy_bytes(a) <= NUMBERS_MOST &&
            (a->extra.mask_type != HR_TYPE_F16 || a->scale > 0x1p-15f);
@@ -544,7 +544,6 @@ static hr_status key_numbers_make(const hri_attention *a, const hri_gpu_call *c,
 /* What attention_hopper_bits_pairs.cu adds. */
 typedef struct numbers {
     hr_addr at;
-    hr_type type;
     int64_t row;
     hr_addr
         again; /* 0, or where it is said that a mask was no finite one; direct: by this launch */
@@ -563,17 +562,15 @@ static hr_status pairs_run(const hri_attention *a, const hri_gpu_call *c,
     uint32_t items = (uint32_t)(a->batch * a->heads * hri_gpu_up(a->queries, OWN));
     hri_gpu_map maps[4] = {0};
     char defines[256];
-    hri_attention of = *a;
-    of.extra.mask_type = n->type;
-    const hr_status status = maps_make(&of, c->gpu, at, rows ? mask : 0, n->row, 0, OWN, maps);
+    const hr_status status = maps_make(a, c->gpu, at, rows ? mask : 0, n->row, 0, OWN, maps);
     if (status != HR_OK) {
         return status;
     }
     snprintf(defines, sizeof defines,
              "-DELEM=%s -DMELEM=%s -DDP=%d -DCAUSAL=%d -DBACKWARD=0 -DWGS=%d -DBLOCKS=1 -DMASK=0 "
              "-DNUMBERS=%d -DKEYED=%d -DPAIRS=1 -DDIRECT=%d",
-             hri_gpu_type(a->type), hri_gpu_type(adds(a) ? n->type : a->type), DEPTH_MOST,
-             a->causal != 0, OWN / 64, adds(a), keyed(a), n->direct);
+             hri_gpu_type(a->type), hri_gpu_type(adds(a) ? a->extra.mask_type : a->type),
+             DEPTH_MOST, a->causal != 0, OWN / 64, adds(a), keyed(a), n->direct);
     const hri_gpu_grid grid = {.x = items < processors ? items : processors,
                                .threads = PAIRS_THREADS,
                                .shared_bytes = (uint32_t)pairs_shared(a)};
@@ -589,8 +586,7 @@ static hr_status taken_run(const hri_attention *a, const hri_gpu_call *c,
     const hri_attention_extra *x = &a->extra;
     /* Samples that share a mask of each head stand side by side. */
     const hri_attention_words none = {.batch = x->mask_batch > 0, .head = x->mask_head > 0};
-    const numbers n = {
-        .at = at->mask, .type = x->mask_type, .row = a->keys, .again = c->workspace, .direct = 1};
+    const numbers n = {.at = at->mask, .row = a->keys, .again = c->workspace, .direct = 1};
     const hr_status status = hri_gpu_fill(c->gpu, c->workspace, 0, sizeof(uint32_t));
     return status == HR_OK ? pairs_run(a, c, at, none, bits_shape_of(a, &none), &n) : status;
 }
@@ -632,7 +628,7 @@ hr_status hri_attention_bits_run(const hri_attention *a, const hri_gpu_call *c,
         e.mask_batch = x->mask_batch ? x->mask_heads * x->mask_rows * pitch : 0;
     }
     if (pairs(a, c->gpu)) {
-        const numbers n = {.at = mask, .type = x->mask_type, .row = e.mask_row, .again = only};
+        const numbers n = {.at = mask, .row = e.mask_row, .again = only};
         return pairs_run(a, c, at, w, e, &n);
     }
     snprintf(defines, sizeof defines,
