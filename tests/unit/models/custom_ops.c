@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/fault.h"
+#include "pictures.h"
 #include "test.h"
 
 static const char head[] = "headroom model 1\nname \"odd\"\nclasses 3\ncustom \"twice\" \"2 x\"\n";
@@ -124,6 +125,32 @@ TEST(custom_ops, cost_what_the_plan_says) {
     CHECK_EQ(s.custom_workspace_bytes, (1 << 16) + 3 * 2 * 8 * 3 * 4); /* x and y (8, 3) */
     CHECK(s.custom_ns > 0);
     hr_plan_destroy(plan);
+    hr_ctx_destroy(ctx);
+    hr_model_close(m);
+    hr_custom_destroy(twice);
+}
+
+TEST(custom_ops, train_where_nothing_is_saved) {
+    hr_custom *self, *twice = make("twice", &self);
+    hr_model *m;
+    hr_error why = {.code = HR_OK};
+    CHECK_OK(parse(body, twice, &m, &why));
+    hr_ctx *ctx;
+    CHECK_OK(hr_ctx_create(NULL, &ctx));
+    hr_job_options o = {.size = sizeof o,
+                        .custom_model = m,
+                        .device = "host",
+                        .data = "synthetic:32",
+                        .no_measure = 1,
+                        .batch = 8,
+                        .epochs = 1};
+    hr_plan *plan;
+    if (hr_job_plan(ctx, &o, &plan, &why) != HR_OK || hr_job_train(plan, &why) != HR_OK) {
+        test_fail(__FILE__, __LINE__, "%s", why.message);
+    }
+    hr_plan_destroy(plan);
+    o.folder = test_folder(); /* a checkpoint would have to hold the op */
+    CHECK_STATUS(hr_job_plan(ctx, &o, &plan, &why), HR_E_UNSUPPORTED);
     hr_ctx_destroy(ctx);
     hr_model_close(m);
     hr_custom_destroy(twice);
