@@ -28,7 +28,7 @@ static hr_status look_at_model(hri_train_job *j) {
     }
     hr_model *m = opened ? opened : (hr_model *)(uintptr_t)j->o.custom_model; /* only read */
     status = hri_model_input_with(m, &j->loss, &j->want, &why);
-    if (status == HR_OK && !m->family && !j->graph) { /* without a folder, too: a plan has none yet */
+    if (status == HR_OK && !m->family && !j->graph) { /* a plan has no folder yet */
         size_t bytes;
         status = hri_model_file_print(m, &j->graph, &bytes, &why);
         if (status != HR_OK && status != HR_E_NOMEM_HOST && j->o.custom_model && !j->o.folder) {
