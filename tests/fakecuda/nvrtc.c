@@ -7,8 +7,8 @@
  * What was compiled once, by whatever runner, is taken from a folder (images.h).
  * FAKECUDA_NVRTC_FAIL=N makes the Nth compilation of the process fail; FAKECUDA_NVRTC_KEEP=1 keeps the files.
  * FAKECUDA_NVRTC_REAL=PATH compiles nothing for the host: the real library at PATH compiles the text for the
- * architectures in FAKECUDA_NVRTC_ARCHS ("sm_80 sm_90a"), and the image is a stub that can be launched and does nothing
- * (tools/check-kernels). */
+ * architectures in FAKECUDA_NVRTC_ARCHS ("sm_80 sm_90a"), one that asks which it is compiled for also for those in
+ * FAKECUDA_NVRTC_ASKED, and the image is a stub that can be launched and does nothing (tools/check-kernels). */
 #include "emulate.h"
 #include "images.h"
 
@@ -325,10 +325,11 @@ static nvrtcResult compile_one(const char *library, nvrtcProgram program, int op
 
 static nvrtcResult compile_real(const char *library, nvrtcProgram program, int option_count,
                                 const char *const *options, const paths *p) {
-    const char *list = getenv("FAKECUDA_NVRTC_ARCHS");
+    const char *list = getenv("FAKECUDA_NVRTC_ARCHS"), *asked = getenv("FAKECUDA_NVRTC_ASKED");
     char names[256], *rest = NULL;
     nvrtcResult result = NVRTC_SUCCESS;
-    snprintf(names, sizeof names, "%s", list && *list ? list : "sm_90a");
+    snprintf(names, sizeof names, "%s %s", list && *list ? list : "sm_90a",
+             asked && strstr(program->text, "__CUDA_ARCH") ? asked : "");
     for (char *name = strtok_r(names, " ", &rest); name && result == NVRTC_SUCCESS;
          name = strtok_r(NULL, " ", &rest)) {
         result = compile_one(library, program, option_count, options, name, p);
