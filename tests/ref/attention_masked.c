@@ -17,11 +17,13 @@ static void run(const ref_call *c) {
             sum += exp(w[s] - most);
         }
         c->out[1][i] = isinf(most) ? INFINITY : most + log(sum); /* one that sees nothing gives 0 */
+        for (int64_t s = 0; s < a.S; s++) {
+            w[s] = (sum > 0 ? exp(w[s] - most) / sum : 0.0) * ref_attention_kept(&a, b, h, t, s);
+        }
         for (int64_t d = 0; d < a.D; d++) {
             double o = 0.0;
             for (int64_t s = 0; s < a.S; s++) {
-                o += (sum > 0 ? exp(w[s] - most) / sum : 0.0) * ref_attention_kept(&a, b, h, t, s) *
-                     c->in[2][ref_attention_key(&a, b, s, h, d)];
+                o += w[s] * c->in[2][ref_attention_key(&a, b, s, h, d)];
             }
             c->out[0][ref_attention_at(&a, a.T, b, t, h, d)] = o;
         }
