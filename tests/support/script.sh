@@ -5,6 +5,7 @@
 #   try_within TOTAL QUIET NAME COMMAND...  as try, for one that may hang: see limited.py, which $python runs from $source
 #   skip NAME REASON            a case that cannot run here
 #   has_python                  is there a Python 3?
+#   has_package NAME            can $python import it?  Found out once, where $HEADROOM_HAS names a folder for several runners
 #   plain_blas                  before PyTorch runs: see there
 #   finish                      prints the closing line and exits as it says
 #
@@ -56,6 +57,15 @@ skip() {
     skipped=$((skipped + 1))
     echo "    skipped: $2"
     echo "skipped $1"
+}
+
+has_package() {
+    known=${HEADROOM_HAS:-$tmp}/has-$1-${KERAS_BACKEND:-}
+    if [ ! -e "$known" ]; then
+        "$python" -c "import $1" >/dev/null 2>&1
+        echo $? >"$known.$$" && mv "$known.$$" "$known"
+    fi
+    [ "$(cat "$known")" = 0 ]
 }
 
 has_python() { "${HEADROOM_PYTHON:-python3}" -c '' 2>/dev/null; }
