@@ -106,7 +106,7 @@ hr_status hri_attention_masked_grad_cuda(const hri_attention *a, const hri_gpu_c
                                          const hr_addr in[3], hr_addr o, hr_addr lse, hr_addr dout,
                                          const hr_addr out[3], hr_addr mask);
 
-/* A mask of bytes as words of bits, in tiles of 16 queries by 64 keys, or TURNED of 16 keys by 64 queries (attention_bits.c). */
+/* A mask of bytes as words of bits, in tiles of 16 queries by 64 keys, or TURNED of 16 keys by 64 queries (attention_mask.c). */
 typedef struct hri_attention_words {
     hr_addr words, seen;
     int64_t batch, head, row, column; /* tiles from one to the next; 0: the same for all */

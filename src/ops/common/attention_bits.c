@@ -1,39 +1,32 @@
-/* Attention on a GPU of the Hopper generation with a mask: by bits.
+/* Attention on a GPU of the Hopper generation with a mask: by bits.  Which kernel does it, and its launch.
  *
- * The mask becomes one bit a score in the work space, as the threads that compute have their scores, and a byte for each 16 queries by
- * 64 keys that says what it does there (src/ops/cuda/attention_words.cu).  Forward attention_hopper_bits.cu reads a word a step, and the
- * numbers of a mask only where they are neither 0 nor so low that they hide; over 64 deep attention_hopper_bits_pairs.cu does it,
- * and with dropout, or where there are no maps of tensors, attention_hopper_bits_deep.cu.
- * Numbers of f32 are written again as those threads have their scores, so that the copy engine brings a warp its own in
- * one piece (attention_hopper_tiles.cuh).  With many queries, up to 64 deep, attention_hopper_bits_wide.cu does it, and numbers are made
- * finite and bf16 first (attention_spread.cu).  Backward is in attention_scores.c. */
+ * attention_mask.c writes the mask again first: a bit a score, and what it does to each tile.  Forward attention_hopper_bits.cu reads a word
+ * a step, and the numbers of a mask only where they are neither 0 nor so low that they hide; over 64 deep attention_hopper_bits_pairs.cu
+ * does it, and with dropout, or where there are no maps of tensors, attention_hopper_bits_deep.cu.  With many queries, up to 64 deep,
+ * attention_hopper_bits_wide.cu does it.  Backward is in attention_scores.c. */
 #include <math.h>
 #include <string.h>
 
 #include "graph/half.h"
-#include "ops/common/attention.h"
+#include "ops/common/attention_mask.h"
 #include "ops/common/gpu.h"
 
-HRI_CU(attention_spread);
-HRI_CU(attention_words);
 HRI_CU(attention_hopper_bits);
 HRI_CU(attention_hopper_bits_deep);
 HRI_CU(attention_hopper_bits_pairs);
 HRI_CU(attention_hopper_bits_wide);
 
 enum {
-    THREADS = 256,
     OWN = 128,
-    ROWS = 16,
-    KEYS = 64,
+    KEYS = HRI_ATTENTION_TILE_KEYS,
     DEPTH = 64,
     DEPTH_MOST = 128,
     DRAWS = 4,
     WARPS = 8,
     BARS = 6, /* at most, of each kind */
     ONES_BYTES = 512,
-    PIECE = 16,
-    KEY_BYTES = 64 * PIECE,
+    KEY_BYTES = 64 * 16,
+    KEY_ROW_BYTES = KEYS * 4,
     PAIRS_THREADS = 384,
     PAIRS_BARS = 22,
     FEW = 8,
@@ -47,126 +40,8 @@ typedef struct bits_shape {
     int64_t samples;
 } bits_shape;
 
-/* With one row for all queries there is one tile of queries. */
-typedef struct tiles {
-    int64_t along, across, all;
-} tiles;
-
-static int has_mask(const hri_attention *a) {
-    return a->extra.mask_samples > 0;
-}
-
-static int adds(const hri_attention *a) {
-    return has_mask(a) && a->extra.mask_type != HR_TYPE_U8;
-}
-
-/* One row for all queries, whose numbers (and those of what it hides) are added by a product.  f16 has not the range for those of f32. */
-static int keyed(const hri_attention *a) {
-    const int in_range =
-        a->type == HR_TYPE_BF16 || (a->extra.mask_type != HR_TYPE_F32 && a->scale > 0x1p-15f);
-    return has_mask(a) && !a->extra.mask_row && !a->causal && in_range;
-}
-
-static tiles tiles_of(const hri_attention *a, int causal, int turned) {
-    const hri_attention_extra *x = &a->extra;
-    const int each = x->mask_row || causal;
-    tiles t = {.along = turned ? hri_gpu_up(a->keys, ROWS)
-                        : each ? hri_gpu_up(a->queries, ROWS)
-                               : 1,
-               .across = !turned ? hri_gpu_up(a->keys, KEYS)
-                         : each  ? hri_gpu_up(a->queries, KEYS)
-                                 : 1};
-    t.all = (has_mask(a) ? x->mask_samples * x->mask_heads : 1) * t.along * t.across;
-    return t;
-}
-
-/* Rows of the mask are whole pieces of 16 bytes. */
-static int whole_rows(const hri_attention *a, hr_addr mask) {
-    return has_mask(a) && a->keys * (int64_t)hr_type_bytes(a->extra.mask_type) % 16 == 0 &&
-           mask % 16 == 0;
-}
-
-static uint64_t words_bytes(const tiles *t) {
-    return (uint64_t)t->all * 32 * sizeof(uint32_t);
-}
-
-/* Numbers whose rows are no whole pieces of 16 bytes are written again for the kernel that adds them, with so many in a row; 0: they are
- * not. */
-static int64_t pitch_of(const hri_attention *a) {
-    const int whole = a->keys * (int64_t)hr_type_bytes(a->extra.mask_type) % PIECE == 0;
-    return adds(a) && !keyed(a) && !whole ? hri_gpu_up(a->keys, KEYS) * KEYS : 0;
-}
-
-static uint64_t copy_bytes(const hri_attention *a) {
-    const hri_attention_extra *x = &a->extra;
-    return (uint64_t)(x->mask_samples * x->mask_heads * x->mask_rows * pitch_of(a)) *
-           hr_type_bytes(x->mask_type);
-}
-
-uint64_t hri_attention_words_bytes(const hri_attention *a, int causal, int turned) {
-    const tiles t = tiles_of(a, causal, turned);
-    return words_bytes(&t) + hri_gpu_whole((uint64_t)t.all);
-}
-
-hr_status hri_attention_words_make_if(const hri_attention *a, const hri_gpu_call *c, hr_addr mask,
-                                      hr_addr at, int causal, int how, hr_addr copy, int64_t pitch,
-                                      hr_addr only, hri_attention_words *out) {
-    const hri_attention_extra *x = &a->extra;
-    const int natural = how == HRI_ATTENTION_NATURAL, turned = how == 1;
-    const int rows_differ = x->mask_row || causal;
-    tiles t = tiles_of(a, causal, turned);
-    int64_t rows = has_mask(a) ? x->mask_rows : 1, queries = a->queries, keys = a->keys;
-    const int64_t each = t.along * t.across;
-    char defines[160];
-    *out = (hri_attention_words){.words = at,
-                                 .seen = at + words_bytes(&t),
-                                 .batch = x->mask_batch ? x->mask_heads * each : 0,
-                                 .head = x->mask_head ? each : 0,
-                                 .row = turned || rows_differ ? t.across : 0,
-                                 .column = !turned || rows_differ};
-    snprintf(defines, sizeof defines,
-             "-DMELEM=%s -DCAUSAL=%d -DWHOLE=%d -DTURNED=%d -DCOPY=%d -DTILED=%d -DNATURAL=%d",
-             hri_gpu_type(adds(a) ? x->mask_type : HR_TYPE_U8), causal, whole_rows(a, mask), turned,
-             copy && pitch > 0, copy && pitch == 0, natural);
-    const hri_gpu_grid grid = {.x = (uint32_t)hri_gpu_up(t.all, THREADS / 32), .threads = THREADS};
-    return hri_gpu_launch(c->gpu, &hri_cu_attention_words, defines, "attention_words", &grid,
-                          HRI_GPU_ARGS(&mask, &out->words, &out->seen, &t.all, &t.along, &t.across,
-                                       &rows, &queries, &keys, &copy, &pitch, &only));
-}
-
-hr_status hri_attention_words_make(const hri_attention *a, const hri_gpu_call *c, hr_addr mask,
-                                   hr_addr at, int causal, int how, hr_addr copy, int64_t pitch,
-                                   hri_attention_words *out) {
-    return hri_attention_words_make_if(a, c, mask, at, causal, how, copy, pitch, 0, out);
-}
-
-/* ---- numbers as tiles ---- */
-
-#define NUMBERS_MOST (128ull << 20) /* bytes that are written again as threads have their scores */
-
 static int deep(const hri_attention *a) {
     return a->depth > DEPTH;
-}
-
-uint64_t hri_attention_numbers_bytes(const hri_attention *a, int causal, int turned) {
-    const tiles t = tiles_of(a, causal, turned);
-    return hri_gpu_whole((uint64_t)t.all * ROWS * KEYS * hr_type_bytes(a->extra.mask_type));
-}
-
-/* 1 / scale has to be a number of f16 where the mask is f16. */
-int hri_attention_numbers_tiled(const hri_attention *a, const hri_gpu *gpu, int turned) {
-    const hri_attention_extra *x = &a->extra;
-    return hri_gpu_warpgroup_shared(gpu) > 0 && adds(a) && x->mask_row > 0 && !(x->drop > 0.0f) &&
-           (x->mask_type != HR_TYPE_F16 || a->scale > 0x1p-15f) &&
-           hri_attention_numbers_bytes(a, !turned && a->causal, turned) <= NUMBERS_MOST;
-}
-
-int hri_attention_one_part(const hri_attention *a) {
-    const float over = 1.0f / a->scale;
-    const hr_type type = a->extra.mask_type;
-    uint32_t bits;
-    memcpy(&bits, &over, sizeof bits);
-    return type == HR_TYPE_F32 || (bits & (type == HR_TYPE_BF16 ? 0xffffu : 0x1fffu)) == 0;
 }
 
 /* What a map can say. */
@@ -177,9 +52,9 @@ static int mapped(const hri_attention_view *v) {
 /* Over 64 deep, without dropout: attention_hopper_bits_pairs.cu, which has the same sum. */
 static uint64_t pairs_shared(const hri_attention *a) {
     const uint64_t side = (uint64_t)2 * KEYS * DEPTH_MOST * 2;
-    const uint64_t numbers = keyed(a)  ? (uint64_t)2 * KEYS * 128
-                             : adds(a) ? (uint64_t)PAIRS_NUMBERS
-                                       : 0;
+    const uint64_t numbers = hri_attention_keyed(a)  ? (uint64_t)2 * KEYS * 128
+                             : hri_attention_adds(a) ? (uint64_t)PAIRS_NUMBERS
+                                                     : 0;
     return 1024 + 5 * side + numbers + PAIRS_BARS * sizeof(uint64_t) +
            2 * (uint64_t)(hri_gpu_up(a->keys, KEYS) + 1) * sizeof(uint32_t);
 }
@@ -187,9 +62,9 @@ static uint64_t pairs_shared(const hri_attention *a) {
 /* Rows of numbers that are one for all queries are no tiles. */
 static int pairs(const hri_attention *a, const hri_gpu *gpu) {
     const hri_attention_extra *x = &a->extra;
-    return deep(a) && hri_gpu_maps(gpu) && has_mask(a) && !(x->drop > 0.0f) &&
-           (!adds(a) || keyed(a) || x->mask_row > 0) && mapped(&a->q) && mapped(&a->k) &&
-           mapped(&a->v) && pairs_shared(a) <= hri_gpu_warpgroup_shared(gpu);
+    return deep(a) && hri_gpu_maps(gpu) && hri_attention_has_mask(a) && !(x->drop > 0.0f) &&
+           (!hri_attention_adds(a) || hri_attention_keyed(a) || x->mask_row > 0) && mapped(&a->q) &&
+           mapped(&a->k) && mapped(&a->v) && pairs_shared(a) <= hri_gpu_warpgroup_shared(gpu);
 }
 
 /* 1 / scale rounded to a type of 2 bytes, at most 2^-12 off: then numbers of that type are added by products. */
@@ -205,7 +80,8 @@ static int nearly(const hri_attention *a, hr_type type) {
  * is passed over saves. */
 static int taken(const hri_attention *a, const hri_gpu *gpu) {
     const hri_attention_extra *x = &a->extra;
-    return pairs(a, gpu) && adds(a) && !keyed(a) && !a->causal && pitch_of(a) <= 0 &&
+    return pairs(a, gpu) && hri_attention_adds(a) && !hri_attention_keyed(a) && !a->causal &&
+           hri_attention_pitch(a) <= 0 &&
            x->mask_samples * x->mask_heads * FEW >= a->batch * a->heads && nearly(a, x->mask_type);
 }
 
@@ -213,55 +89,6 @@ static int taken(const hri_attention *a, const hri_gpu *gpu) {
 static int tiled(const hri_attention *a, const hri_gpu *gpu) {
     return !pairs(a, gpu) && a->extra.mask_type == HR_TYPE_F32 &&
            hri_attention_numbers_tiled(a, gpu, 0);
-}
-
-/* ---- numbers as products add them ---- */
-
-static int64_t spread_planes(const hri_attention *a) {
-    return a->extra.mask_type == HR_TYPE_BF16 ? 1 : 2;
-}
-
-/* Elements of a plane. */
-static int64_t spread_plane(const hri_attention *a) {
-    const hri_attention_extra *x = &a->extra;
-    return x->mask_samples * x->mask_heads * a->queries * hri_gpu_up(a->keys, KEYS) * KEYS;
-}
-
-static uint64_t spread_copy_bytes(const hri_attention *a) {
-    return (uint64_t)(spread_planes(a) * spread_plane(a)) * 2;
-}
-
-/* 1 / scale has to be a number of f16 where the mask is f16. */
-int hri_attention_spread_fits(const hri_attention *a) {
-    return adds(a) && a->extra.mask_row > 0 && spread_copy_bytes(a) <= NUMBERS_MOST &&
-           (a->extra.mask_type != HR_TYPE_F16 || a->scale > 0x1p-15f);
-}
-
-uint64_t hri_attention_spread_bytes(const hri_attention *a) {
-    const tiles t = tiles_of(a, 0, 0);
-    return spread_copy_bytes(a) + hri_gpu_whole((uint64_t)t.all);
-}
-
-hr_status hri_attention_spread_make(const hri_attention *a, const hri_gpu_call *c, hr_addr mask,
-                                    hr_addr at, hri_attention_words *out) {
-    const hri_attention_extra *x = &a->extra;
-    tiles t = tiles_of(a, 0, 0);
-    int64_t queries = a->queries, keys = a->keys, plane = spread_plane(a);
-    const int64_t each = t.along * t.across;
-    char defines[96];
-    *out = (hri_attention_words){.words = at,
-                                 .seen = at + spread_copy_bytes(a),
-                                 .batch = x->mask_batch ? x->mask_heads * each : 0,
-                                 .head = x->mask_head ? each : 0,
-                                 .row = t.across,
-                                 .column = 1};
-    snprintf(defines, sizeof defines, "-DMELEM=%s -DCAUSAL=%d -DWHOLE=%d -DPLANES=%d",
-             hri_gpu_type(x->mask_type), a->causal != 0, whole_rows(a, mask),
-             (int)spread_planes(a));
-    const hri_gpu_grid grid = {.x = (uint32_t)hri_gpu_up(t.all, THREADS / 32), .threads = THREADS};
-    return hri_gpu_launch(
-        c->gpu, &hri_cu_attention_spread, defines, "attention_spread", &grid,
-        HRI_GPU_ARGS(&mask, &at, &out->seen, &t.all, &t.along, &t.across, &queries, &keys, &plane));
 }
 
 /* ---- the kernels ---- */
@@ -273,30 +100,32 @@ typedef struct ring {
 } ring;
 
 static ring ring_of(const hri_attention *a) {
-    const int width = adds(a) ? (int)hr_type_bytes(a->extra.mask_type) : 0;
+    const int width = hri_attention_adds(a) ? (int)hr_type_bytes(a->extra.mask_type) : 0;
     const int ones = !(a->extra.drop > 0.0f); /* sums are those before anything is dropped */
-    return deep(a)      ? (ring){width == 4 && !keyed(a) ? 5 : 6, 3, 0}
-           : keyed(a)   ? (ring){5, 3, 0}
-           : width == 4 ? (ring){4, 2, ones}
-           : width == 2 ? (ring){5, 3, ones}
-           : ones       ? (ring){5, 3, 1}
-                        : (ring){6, 3, 0};
+    return deep(a)                  ? (ring){width == 4 && !hri_attention_keyed(a) ? 5 : 6, 3, 0}
+           : hri_attention_keyed(a) ? (ring){5, 3, 0}
+           : width == 4             ? (ring){4, 2, ones}
+           : width == 2             ? (ring){5, 3, ones}
+           : ones                   ? (ring){5, 3, 1}
+                                    : (ring){6, 3, 0};
 }
 
 /* The kernel has the same sums.  Memory begins at a multiple of 1,024 bytes where it has to be used whole. */
 static uint64_t shared_bytes(const hri_attention *a, const hri_gpu *gpu) {
     const uint64_t tile = KEYS * (uint64_t)(deep(a) ? DEPTH_MOST : DEPTH) * 2;
     const uint64_t numbers =
-        keyed(a) ? (uint64_t)(deep(a) ? 2 : 1) * KEYS * 128
+        hri_attention_keyed(a) ? (uint64_t)(deep(a) ? 2 : 1) * KEYS * 128
         : tiled(a, gpu)
             ? (uint64_t)(deep(a) ? 2 : 1) *
                   (OWN * KEYS * hr_type_bytes(a->extra.mask_type) + WARPS * sizeof(uint64_t))
-        : adds(a) ? (uint64_t)OWN * KEYS * (deep(a) ? 4 : hr_type_bytes(a->extra.mask_type))
-                  : 0;
+        : hri_attention_adds(a)
+            ? (uint64_t)OWN * KEYS * (deep(a) ? 4 : hr_type_bytes(a->extra.mask_type))
+            : 0;
     const ring r = ring_of(a);
     const uint64_t bytes = (uint64_t)r.tiles * 2 * tile + BARS * 16 + numbers + 8 +
                            (uint64_t)hri_gpu_up(a->keys, KEYS) * 4;
-    if (adds(a) && !keyed(a) && !deep(a)) { /* queries stay, and sums are in the room of numbers */
+    if (hri_attention_adds(a) && !hri_attention_keyed(a) &&
+        !deep(a)) { /* queries stay, and sums are in the room of numbers */
         return (bytes + 2 * tile + (tiled(a, gpu) ? ONES_BYTES : 0) + 1023) / 1024 * 1024;
     }
     return 1024 + bytes + (r.ones ? ONES_BYTES : 0);
@@ -310,8 +139,8 @@ static int fits_deep(const hri_attention *a, hri_gpu *gpu) {
 static int fits(const hri_attention *a, hri_gpu *gpu) {
     const hri_attention_extra *x = &a->extra;
     const int drops = x->drop > 0.0f;
-    return x->on && (has_mask(a) || drops) && (!drops || a->keys % DRAWS == 0) && a->scale > 0.0f &&
-           a->type != HR_TYPE_F32 && a->depth % 8 == 0 && a->depth > 0 &&
+    return x->on && (hri_attention_has_mask(a) || drops) && (!drops || a->keys % DRAWS == 0) &&
+           a->scale > 0.0f && a->type != HR_TYPE_F32 && a->depth % 8 == 0 && a->depth > 0 &&
            (!deep(a) || fits_deep(a, gpu)) && a->batch * a->heads * a->queries > 0 && a->keys > 0 &&
            a->keys < 65536 * KEYS && x->mask_row < INT32_MAX / 8 && a->k.row == a->v.row &&
            a->k.row < INT32_MAX / 2 &&
@@ -329,7 +158,7 @@ enum {
 
 /* One row for all queries. */
 static int keys_alone(const hri_attention *a) {
-    return has_mask(a) && !a->extra.mask_row && !a->causal;
+    return hri_attention_has_mask(a) && !a->extra.mask_row && !a->causal;
 }
 
 /* Tiles of keys and of values, and of numbers, in shared memory. */
@@ -338,11 +167,15 @@ typedef struct rooms {
 } rooms;
 
 static rooms rooms_of(const hri_attention *a) {
-    return !adds(a) || keys_alone(a) ? (rooms){4, 4} : (rooms){3, spread_planes(a) == 2 ? 3 : 2};
+    return !hri_attention_adds(a) || keys_alone(a)
+               ? (rooms){4, 4}
+               : (rooms){3, hri_attention_spread_planes(a) == 2 ? 3 : 2};
 }
 
 static uint64_t wide_numbers(const hri_attention *a) {
-    return keys_alone(a) ? KEYS * sizeof(float) : adds(a) ? (uint64_t)WIDE * KEYS * 2 : 0;
+    return keys_alone(a)           ? KEYS * sizeof(float)
+           : hri_attention_adds(a) ? (uint64_t)WIDE * KEYS * 2
+                                   : 0;
 }
 
 static uint64_t wide_shared(const hri_attention *a) {
@@ -361,37 +194,18 @@ static int64_t wide_works(const hri_attention *a) {
 static int wide(const hri_attention *a, hri_gpu *gpu) {
     const hri_attention_extra *x = &a->extra;
     const int64_t works = wide_works(a);
-    return fits(a, gpu) && hri_gpu_maps(gpu) && !deep(a) && has_mask(a) && !(x->drop > 0.0f) &&
-           (!adds(a) || keys_alone(a) || hri_attention_spread_fits(a)) && a->queries > NARROW &&
-           works * 2 > hri_gpu_processors(gpu) && works < INT32_MAX && mapped(&a->q) &&
-           mapped(&a->k) && mapped(&a->v) && wide_shared(a) <= hri_gpu_warpgroup_shared(gpu);
+    return fits(a, gpu) && hri_gpu_maps(gpu) && !deep(a) && hri_attention_has_mask(a) &&
+           !(x->drop > 0.0f) &&
+           (!hri_attention_adds(a) || keys_alone(a) || hri_attention_spread_fits(a)) &&
+           a->queries > NARROW && works * 2 > hri_gpu_processors(gpu) && works < INT32_MAX &&
+           mapped(&a->q) && mapped(&a->k) && mapped(&a->v) &&
+           wide_shared(a) <= hri_gpu_warpgroup_shared(gpu);
 }
 
 static uint64_t wide_workspace(const hri_attention *a) {
-    const tiles t = tiles_of(a, 0, 0);
-    return keys_alone(a) ? (uint64_t)t.all * KEYS * sizeof(float) + hri_gpu_whole((uint64_t)t.all)
-           : adds(a)     ? hri_attention_spread_bytes(a)
-                         : hri_attention_words_bytes(a, a->causal != 0, 0);
-}
-
-/* Numbers of keys in f32, and what they do to each tile of 64. */
-static hr_status key_row_make(const hri_attention *a, const hri_gpu_call *c, hr_addr mask,
-                              hri_attention_words *out) {
-    const hri_attention_extra *x = &a->extra;
-    tiles t = tiles_of(a, 0, 0);
-    int64_t keys = a->keys;
-    float over = 1.0f / a->scale;
-    char defines[80];
-    *out = (hri_attention_words){.words = c->workspace,
-                                 .seen = c->workspace + (uint64_t)t.all * KEYS * sizeof(float),
-                                 .batch = x->mask_batch ? x->mask_heads * t.across : 0,
-                                 .head = x->mask_head ? t.across : 0};
-    snprintf(defines, sizeof defines, "-DMELEM=%s -DELEM=%s", hri_gpu_type(x->mask_type),
-             hri_gpu_type(a->type));
-    const hri_gpu_grid grid = {.x = (uint32_t)hri_gpu_up(t.all, THREADS / 32), .threads = THREADS};
-    return hri_gpu_launch(
-        c->gpu, &hri_cu_attention_words, defines, "attention_key_row", &grid,
-        HRI_GPU_ARGS(&mask, &out->words, &out->seen, &t.all, &t.across, &keys, &over));
+    return keys_alone(a)           ? hri_attention_key_rows_bytes(a, KEY_ROW_BYTES)
+           : hri_attention_adds(a) ? hri_attention_spread_bytes(a)
+                                   : hri_attention_words_bytes(a, a->causal != 0, 0);
 }
 
 /* Of q, k or v: `rows` of one head. */
@@ -433,7 +247,7 @@ static hr_status maps_make(const hri_attention *a, hri_gpu *gpu, const hri_gpu_a
     }
     if (status == HR_OK && numbers) {
         status = map_of_numbers(a, gpu, numbers, spread ? HR_TYPE_BF16 : a->extra.mask_type, row,
-                                spread ? spread_planes(a) : 1, own, &out[3]);
+                                spread ? hri_attention_spread_planes(a) : 1, own, &out[3]);
     }
     return status;
 }
@@ -461,16 +275,18 @@ static int power_of_two(float x) {
 /* What the mask becomes in the work space. */
 static hr_status wide_mask(const hri_attention *a, const hri_gpu_call *c, hr_addr mask,
                            hri_attention_words *out) {
-    return keys_alone(a) ? key_row_make(a, c, mask, out)
-           : adds(a)     ? hri_attention_spread_make(a, c, mask, c->workspace, out)
-                         : hri_attention_words_make(a, c, mask, c->workspace, a->causal != 0,
-                                                    HRI_ATTENTION_NATURAL, 0, 0, out);
+    return keys_alone(a)
+               ? hri_attention_key_rows_make(a, c, mask, "attention_key_row", KEY_ROW_BYTES, out)
+           : hri_attention_adds(a)
+               ? hri_attention_spread_make(a, c, mask, c->workspace, out)
+               : hri_attention_words_make(a, c, mask, c->workspace, a->causal != 0,
+                                          HRI_ATTENTION_NATURAL, 0, 0, out);
 }
 
 static hr_status wide_run(const hri_attention *a, const hri_gpu_call *c,
                           const hri_gpu_attention_at *at) {
     const hri_attention_extra *x = &a->extra;
-    const int keyed_ = keys_alone(a), spread = adds(a) && !keyed_;
+    const int keyed_ = keys_alone(a), spread = hri_attention_adds(a) && !keyed_;
     hr_addr v = at->v, o = at->o, lse = at->stats, mask = at->mask;
     hri_attention_shape s = hri_attention_shape_of(a);
     hri_attention_words w;
@@ -491,9 +307,10 @@ static hr_status wide_run(const hri_attention *a, const hri_gpu_call *c,
              "-DELEM=%s -DMELEM=%s -DDP=%d -DCAUSAL=%d -DBACKWARD=0 -DWGS=%d -DBLOCKS=1 -DMASK=0 "
              "-DRING=%d -DLEAD=1 -DONES=%d -DNUMBERS=%d -DKEYED=%d "
              "-DPLANES=%d -DTWO_PARTS=%d -DNUMBER_ROOMS=%d",
-             hri_gpu_type(a->type), hri_gpu_type(adds(a) ? x->mask_type : a->type), DEPTH,
-             a->causal != 0, WIDE / 64, r.ring, !adds(a) && !keyed_, adds(a), keyed_,
-             spread ? (int)spread_planes(a) : 1, spread && !power_of_two(a->scale), r.numbers);
+             hri_gpu_type(a->type), hri_gpu_type(hri_attention_adds(a) ? x->mask_type : a->type),
+             DEPTH, a->causal != 0, WIDE / 64, r.ring, !hri_attention_adds(a) && !keyed_,
+             hri_attention_adds(a), keyed_, spread ? (int)hri_attention_spread_planes(a) : 1,
+             spread && !power_of_two(a->scale), r.numbers);
     const uint32_t processors = hri_gpu_processors(c->gpu);
     const hri_gpu_grid grid = {.x = works < processors ? works : processors,
                                .threads = WIDE_THREADS,
@@ -512,33 +329,13 @@ static uint64_t taken_bytes(const hri_attention *a, const hri_gpu *gpu) {
 }
 
 uint64_t hri_attention_bits_workspace(const hri_attention *a, hri_gpu *gpu) {
-    const tiles t = tiles_of(a, 0, 0);
     return !fits(a, gpu)  ? 0
            : wide(a, gpu) ? wide_workspace(a)
-           : keyed(a)     ? (uint64_t)t.all * KEY_BYTES + hri_gpu_whole((uint64_t)t.all)
-                          : taken_bytes(a, gpu) + hri_attention_words_bytes(a, a->causal != 0, 0) +
-                            (tiled(a, gpu) ? hri_attention_numbers_bytes(a, a->causal != 0, 0)
-                                           : copy_bytes(a));
-}
-
-/* Numbers of keys, and what they do to each tile of 64. */
-static hr_status key_numbers_make(const hri_attention *a, const hri_gpu_call *c, hr_addr mask,
-                                  hri_attention_words *out) {
-    const hri_attention_extra *x = &a->extra;
-    tiles t = tiles_of(a, 0, 0);
-    int64_t keys = a->keys;
-    float over = 1.0f / a->scale;
-    char defines[80];
-    *out = (hri_attention_words){.words = c->workspace,
-                                 .seen = c->workspace + (uint64_t)t.all * KEY_BYTES,
-                                 .batch = x->mask_batch ? x->mask_heads * t.across : 0,
-                                 .head = x->mask_head ? t.across : 0};
-    snprintf(defines, sizeof defines, "-DMELEM=%s -DELEM=%s", hri_gpu_type(x->mask_type),
-             hri_gpu_type(a->type));
-    const hri_gpu_grid grid = {.x = (uint32_t)hri_gpu_up(t.all, THREADS / 32), .threads = THREADS};
-    return hri_gpu_launch(
-        c->gpu, &hri_cu_attention_words, defines, "attention_key_numbers", &grid,
-        HRI_GPU_ARGS(&mask, &out->words, &out->seen, &t.all, &t.across, &keys, &over));
+           : hri_attention_keyed(a)
+               ? hri_attention_key_rows_bytes(a, KEY_BYTES)
+               : taken_bytes(a, gpu) + hri_attention_words_bytes(a, a->causal != 0, 0) +
+                     (tiled(a, gpu) ? hri_attention_numbers_bytes(a, a->causal != 0, 0)
+                                    : hri_attention_copy_bytes(a));
 }
 
 /* What attention_hopper_bits_pairs.cu adds. */
@@ -554,7 +351,7 @@ typedef struct numbers {
 static hr_status pairs_run(const hri_attention *a, const hri_gpu_call *c,
                            const hri_gpu_attention_at *at, hri_attention_words w, bits_shape e,
                            const numbers *n) {
-    const int rows = adds(a) && !keyed(a);
+    const int rows = hri_attention_adds(a) && !hri_attention_keyed(a);
     const uint32_t processors = hri_gpu_processors(c->gpu);
     hri_attention_shape s = hri_attention_shape_of(a);
     hr_addr v = at->v, o = at->o, lse = at->stats, control = c->control, mask = n->at,
@@ -569,8 +366,9 @@ static hr_status pairs_run(const hri_attention *a, const hri_gpu_call *c,
     snprintf(defines, sizeof defines,
              "-DELEM=%s -DMELEM=%s -DDP=%d -DCAUSAL=%d -DBACKWARD=0 -DWGS=%d -DBLOCKS=1 -DMASK=0 "
              "-DNUMBERS=%d -DKEYED=%d -DPAIRS=1 -DDIRECT=%d",
-             hri_gpu_type(a->type), hri_gpu_type(adds(a) ? a->extra.mask_type : a->type),
-             DEPTH_MOST, a->causal != 0, OWN / 64, adds(a), keyed(a), n->direct);
+             hri_gpu_type(a->type),
+             hri_gpu_type(hri_attention_adds(a) ? a->extra.mask_type : a->type), DEPTH_MOST,
+             a->causal != 0, OWN / 64, hri_attention_adds(a), hri_attention_keyed(a), n->direct);
     const hri_gpu_grid grid = {.x = items < processors ? items : processors,
                                .threads = PAIRS_THREADS,
                                .shared_bytes = (uint32_t)pairs_shared(a)};
@@ -605,17 +403,18 @@ hr_status hri_attention_bits_run(const hri_attention *a, const hri_gpu_call *c,
     const int by_tiles = tiled(a, c->gpu);
     const int taken_ = taken(a, c->gpu);
     const hr_addr room = c->workspace + taken_bytes(a, c->gpu), only = taken_ ? c->workspace : 0;
-    const int64_t pitch = by_tiles ? 0 : pitch_of(a);
+    const int64_t pitch = by_tiles ? 0 : hri_attention_pitch(a);
     hr_addr copy =
         by_tiles || pitch > 0 ? room + hri_attention_words_bytes(a, a->causal != 0, 0) : 0;
     char defines[256];
     hr_status status = taken_ ? taken_run(a, c, at) : HR_OK;
     if (status == HR_OK) {
-        status = keyed(a)
-                     ? key_numbers_make(a, c, mask, &w)
-                     : hri_attention_words_make_if(a, c, mask, room, a->causal != 0,
-                                                   pairs(a, c->gpu) ? HRI_ATTENTION_NATURAL : 0,
-                                                   copy, pitch, only, &w);
+        status =
+            hri_attention_keyed(a)
+                ? hri_attention_key_rows_make(a, c, mask, "attention_key_numbers", KEY_BYTES, &w)
+                : hri_attention_words_make_if(a, c, mask, room, a->causal != 0,
+                                              pairs(a, c->gpu) ? HRI_ATTENTION_NATURAL : 0, copy,
+                                              pitch, only, &w);
     }
     if (status != HR_OK) {
         return status;
@@ -635,10 +434,10 @@ hr_status hri_attention_bits_run(const hri_attention *a, const hri_gpu_call *c,
              "-DELEM=%s -DMELEM=%s -DDP=%d -DCAUSAL=%d -DBACKWARD=0 -DWGS=%d -DBLOCKS=%d -DMASK=0 "
              "-DRING=%d -DLEAD=%d -DNUMBERS=%d -DKEYED=%d -DDROP=%d -DONES=%d "
              "-DTILED=%d -DTWO_PARTS=%d",
-             hri_gpu_type(a->type), hri_gpu_type(adds(a) ? x->mask_type : a->type),
+             hri_gpu_type(a->type), hri_gpu_type(hri_attention_adds(a) ? x->mask_type : a->type),
              deep(a) ? DEPTH_MOST : DEPTH, a->causal != 0, OWN / 64, deep(a) ? 1 : 2, r.tiles,
-             r.lead, adds(a), keyed(a), x->drop > 0.0f, r.ones, by_tiles,
-             by_tiles && !hri_attention_one_part(a));
+             r.lead, hri_attention_adds(a), hri_attention_keyed(a), x->drop > 0.0f, r.ones,
+             by_tiles, by_tiles && !hri_attention_one_part(a));
     const hri_gpu_grid grid = {.x = (uint32_t)(a->batch * a->heads * hri_gpu_up(a->queries, OWN)),
                                .threads = 2 * OWN,
                                .shared_bytes = (uint32_t)shared_bytes(a, c->gpu)};

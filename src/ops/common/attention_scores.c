@@ -5,7 +5,7 @@
  * scores again, and the bits are the same every time.  Heads go in turns, so that a turn's scores take about TURN_BYTES and never more than MOST_BYTES.  The
  * work space is
  *
- *   delta (B, H, T) f32   words (attention_bits.c) or flags of the mask   the mask with whole rows, or its numbers as tiles   scores of a turn
+ *   delta (B, H, T) f32   words (attention_mask.c) or flags of the mask   the mask with whole rows, or its numbers as tiles   scores of a turn
  *
  * Up to 64 deep rows of numbers are words, and tiles of numbers where there is anything to add (attention_hopper_tiles.cuh). */
 #include "ops/common/attention.h"
