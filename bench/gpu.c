@@ -21,15 +21,12 @@
  * The peak is sampled every 10 ms by a thread, from before anything is opened on.  A row ends with the loss of the last
  * step in hexadecimal: equal texts are equal bits. */
 #include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 #include <headroom/headroom.h>
 
@@ -38,8 +35,10 @@
 #include "base/hash.h"
 #include "fit/planned.h"
 #include "fit/timing.h"
+#include "gpu_feed.h"
 #include "gpu_profile.h"
-#include "step/synthetic.h"
+#include "gpu_stop.h"
+#include "gpu_watch.h"
 
 #define MIB 1048576.0
 /* Measured on an H200: dense bf16 products, and copies within the device. */
@@ -81,165 +80,6 @@ typedef struct flags {
     double drag; /* negative: as measured */
     const configuration *one;
 } flags;
-
-static void stop(const char *what, hr_status status, const char *why) {
-    fprintf(stderr, "gpu: %s: %s\n", what, why && *why ? why : hr_status_text(status));
-    exit(3);
-}
-
-static void need(const char *what, hr_status status, const char *why) {
-    if (status != HR_OK) {
-        stop(what, status, why);
-    }
-}
-
-/* ---- turns ---- */
-
-/* Of this process at the GPU.  Kernels that are timed, and a context whose process NVML is to tell from others, want it alone. */
-typedef struct turn {
-    int fd; /* -1: there is nobody to wait for */
-    atomic_int held;
-    uint64_t since_ns, waited_ns, held_ns;
-} turn;
-
-static void turn_open(turn *t, const char *path) {
-    *t = (turn){.fd = path ? open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600) : -1};
-    if (path && t->fd < 0) {
-        stop(path, HR_E_IO, strerror(errno));
-    }
-}
-
-static void turn_take(turn *t) {
-    const uint64_t begin = hri_clock_ns();
-    if (t->held || t->fd < 0) {
-        return;
-    }
-    while (flock(t->fd, LOCK_EX)) {
-        if (errno != EINTR) {
-            stop("--lock", HR_E_IO, strerror(errno));
-        }
-    }
-    t->held = 1;
-    t->since_ns = hri_clock_ns();
-    t->waited_ns += t->since_ns - begin;
-}
-
-static void turn_give(turn *t) {
-    if (t->held) {
-        t->held_ns += hri_clock_ns() - t->since_ns;
-        (void)!flock(t->fd, LOCK_UN);
-        t->held = 0;
-    }
-}
-
-/* ---- the peak, seen by a thread ---- */
-
-typedef struct sampler {
-    hri_engine *engine;
-    turn *turn; /* outside of it nothing changes, and NVML answers one process at a time */
-    pthread_t thread;
-    atomic_int over;
-    _Atomic uint64_t most, looks;
-} sampler;
-
-static void look(sampler *s) {
-    const uint64_t now = hri_engine_process(s->engine);
-    uint64_t most = atomic_load(&s->most);
-    if (now > most) {
-        atomic_store(&s->most, now);
-    }
-    atomic_fetch_add(&s->looks, 1);
-}
-
-static void *sample(void *user) {
-    sampler *s = user;
-    while (!atomic_load(&s->over)) {
-        if (s->turn->fd < 0 || atomic_load(&s->turn->held)) {
-            look(s);
-        }
-        nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
-    }
-    return NULL;
-}
-
-/* ---- inputs: one batch, made once ---- */
-
-typedef struct batch {
-    hri_exec *exec; /* that has it; NULL: of a budget before */
-    hr_value value;
-    uint32_t first, number;
-    uint64_t bytes;
-    void *data;
-} batch;
-
-typedef struct feeder {
-    batch batches[64];
-    uint32_t count, limit;
-    int again;  /* --feed */
-    int parted; /* the batch is cut: every part is fed every time */
-} feeder;
-
-static void *find_batch(feeder *f, const hri_planned_run *run, hr_value v, uint32_t k, int *known) {
-    const hr_meta *meta = &run->g->values[v].meta;
-    const batch this = {run->exec, v, run->first_sample, k, hr_meta_bytes(meta), NULL};
-    for (uint32_t i = 0; i < f->count; i++) {
-        batch *b = &f->batches[i];
-        const int here = b->exec == run->exec && b->value == v && b->first == run->first_sample;
-        if (here ||
-            (!b->exec && b->first == this.first && b->number == k && b->bytes == this.bytes)) {
-            b->exec = run->exec;
-            b->value = v;
-            *known = here;
-            return b->data;
-        }
-    }
-    void *data = malloc(this.bytes);
-    if (!data || f->count == sizeof f->batches / sizeof f->batches[0]) {
-        stop("inputs", HR_E_NOMEM_HOST, NULL);
-    }
-    hri_synthetic_fill(meta, 1, 0, k, run->first_sample, f->limit, data);
-    f->batches[f->count] = this;
-    f->batches[f->count++].data = data;
-    *known = 0;
-    return data;
-}
-
-/* For the next budget: what was made serves again where the batch is cut alike. */
-static void feed_anew(feeder *f) {
-    const int many = f->count > sizeof f->batches / sizeof f->batches[0] / 2;
-    for (uint32_t i = 0; i < f->count; i++) {
-        f->batches[i].exec = NULL;
-        if (many) {
-            free(f->batches[i].data);
-        }
-    }
-    f->count = many ? 0 : f->count;
-}
-
-static hr_status feed(void *user, const hri_planned_run *run, hri_prose *why) {
-    feeder *f = user;
-    uint32_t k = 0;
-    (void)why;
-    for (hr_value v = 1; v < run->g->value_count; v++) {
-        const hri_value *value = &run->g->values[v];
-        if (value->kind != HR_VALUE_INPUT || !strncmp(value->name, "train.", 6)) {
-            continue;
-        }
-        if (hri_exec_holds(run->exec, v)) {
-            int known;
-            void *data = find_batch(f, run, v, k, &known);
-            const hr_status status =
-                known && !f->again && !f->parted
-                    ? HR_OK
-                    : hri_exec_put(run->exec, v, 0, data, hr_meta_bytes(&value->meta));
-            if (status != HR_OK) {
-                return status;
-            }
-        }
-        k++;
-    }
-    return HR_OK;
-}
 
 /* ---- floors ---- */
 

@@ -1,11 +1,12 @@
 # headroom_programs(FOLDER LIBRARY): every FOLDER/x.c becomes the program FOLDER/x in the build folder, linked with
-# LIBRARY.  The targets `examples`, `benches` and `tools` build them; `all` does where tests are built, so that they stay whole.
+# LIBRARY.  The targets `examples`, `benches` and `tools` build them; `all` does where tests are built, so that they stay whole
+# (benchmarks not under a sanitizer, where nobody runs them).
 function(headroom_programs folder library)
   set(all ${folder})
   if(folder STREQUAL bench)
     set(all benches)
   endif()
-  if(HEADROOM_TESTS)
+  if(HEADROOM_TESTS AND NOT (HEADROOM_SANITIZE AND folder STREQUAL bench))
     add_custom_target(${all} ALL)
   else()
     add_custom_target(${all})
