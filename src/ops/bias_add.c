@@ -2,7 +2,7 @@
  *
  * What add does with a row, without finding the row again for each run of C numbers.  The gradient keeps nothing: x gets
  * dy, b its column sums, which sum_to adds in fixed parts. */
-#include "ops/common/launch.h"
+#include "ops/common/bias_cuda.h"
 #include "ops/common/rows.h"
 
 static hr_status bias_add_infer(hri_infer *c) {
@@ -63,25 +63,8 @@ static hr_status bias_add_host(const hri_call *c) {
     return HR_OK;
 }
 
-HRI_CU(bias_add);
-
 static hr_status bias_add_cuda(const hri_gpu_call *c) {
-    enum { THREADS = 256, EACH = 4 };
-    const hr_type type = c->sig->out[0].type;
-    const int64_t count = hr_shape_count(&c->sig->out[0].shape);
-    hr_addr x = c->in[0], bias = c->in[1], y = c->out[0];
-    if (count == 0) {
-        return HR_OK;
-    }
-    int64_t width = c->sig->in[1].shape.dim[0], rows = count / width;
-    const int each = hri_launch_wide(x | bias | y) ? hri_launch_width(type, width) : 1;
-    uint32_t across = hri_launch_across(width / each, 32);
-    uint32_t tiles = hri_launch_blocks(width / each, 1 << across);
-    return hri_gpu_launch(
-        c->gpu, &hri_cu_bias_add, hri_launch_t(type, each).text, "bias_add",
-        &(hri_gpu_grid){.x = tiles * hri_launch_blocks(rows, (THREADS >> across) * EACH),
-                        .threads = THREADS},
-        HRI_GPU_ARGS(&x, &bias, &y, &rows, &width, &tiles, &across));
+    return hri_bias_launch(c->gpu, &c->sig->out[0], &c->sig->in[1], c->in[0], c->in[1], c->out[0]);
 }
 
 static const hri_case bias_add_cases[] = {

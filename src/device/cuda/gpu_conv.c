@@ -7,7 +7,7 @@
  *   weights (O, KH, KW, C / groups)   the engine's own
  *
  * and before that, where pictures have few channels, what is folded (gpu_fold.h).  The gradient of such weights is a kernel of ours
- * (gpu_stem.h).
+ * (gpu_stem.h).  Where their windows lie side by side, patches of them are sorted for a product (gpu_patches.h).
  *
  * Engines are found, chosen and kept as the algorithms of products are (gpu_matmul.c).  Engines that need far more than
  * the library's first guess are left out, because the plan has to hold the largest need until one is chosen. */
@@ -16,6 +16,7 @@
 #include "base/alloc.h"
 #include "device/cuda/gpu_dnn.h"
 #include "device/cuda/gpu_fold.h"
+#include "device/cuda/gpu_patches.h"
 #include "device/cuda/gpu_product.h"
 #include "device/cuda/gpu_stem.h"
 
@@ -172,6 +173,9 @@ uint64_t hri_gpu_conv_workspace(hri_gpu *gpu, const hri_gpu_conv *x, uint64_t li
     char key[HRI_GPU_KEY];
     hri_gpu_dnn_record *r;
     hri_gpu_conv folded;
+    if (hri_gpu_is_patches(x)) {
+        return hri_gpu_patches_bytes(gpu, x, limit);
+    }
     if (hri_gpu_is_stem(gpu, x)) {
         return hri_gpu_stem_bytes(x);
     }
@@ -354,6 +358,9 @@ hr_status hri_gpu_conv_run(hri_gpu *gpu, const hri_gpu_conv *x, hr_addr first, h
                  .workspace = workspace,
                  .workspace_bytes = workspace_bytes};
     hri_gpu_conv folded;
+    if (hri_gpu_is_patches(x)) {
+        return hri_gpu_patches_run(gpu, x, first, second, result, workspace, workspace_bytes);
+    }
     if (hri_gpu_is_stem(gpu, x)) {
         return workspace_bytes < hri_gpu_stem_bytes(x)
                    ? HR_E_UNSUPPORTED

@@ -1,10 +1,11 @@
 // y = x + b over rows of x.  2^across threads side by side have HR_V columns each, with their piece of the bias in
-// registers; the others of a block take other rows, EACH of them.  y may lie over x.
+// registers; the others of a block take other rows, EACH of them.  y may lie over x.  HR_B is the type of the bias.
 
 typedef HR_T T;
+typedef HR_B B;
 enum { THREADS = 256, V = HR_V, EACH = 4 };
 
-HR_KERNEL __launch_bounds__(THREADS) bias_add(const T *x, const T *bias, T *y, hr_i64 rows, hr_i64 width,
+HR_KERNEL __launch_bounds__(THREADS) bias_add(const T *x, const B *bias, T *y, hr_i64 rows, hr_i64 width,
                                               hr_u32 tiles, hr_u32 across) {
     const hr_u32 tx = threadIdx.x & ((1u << across) - 1), ty = threadIdx.x >> across;
     const hr_u32 down = THREADS >> across;
@@ -14,7 +15,7 @@ HR_KERNEL __launch_bounds__(THREADS) bias_add(const T *x, const T *bias, T *y, h
         return;
     }
     float b[V], v[EACH][V];
-    hr_load_pack<T, V>(bias + column, b);
+    hr_load_pack<B, V>(bias + column, b);
 #pragma unroll
     for (int i = 0; i < EACH; i++) {
         if (first + i * down < rows) {
