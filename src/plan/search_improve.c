@@ -80,7 +80,7 @@ static hr_status list_returns(hri_searcher *x, int all) {
             }
         }
     }
-    hri_sort_moves(x);
+    hri_sort_moves(x, x->move_count);
     return status;
 }
 
@@ -130,7 +130,7 @@ static hr_status list_shakes(hri_searcher *x) {
     if (status != HR_OK || x->move_count == 0) {
         return status == HR_OK ? HR_E_NO_PLAN : status;
     }
-    hri_sort_moves(x);
+    hri_sort_moves(x, x->move_count);
     hri_move *const list = x->moves;
     const size_t space = x->move_space;
     x->moves = x->drops;
