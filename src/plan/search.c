@@ -394,7 +394,9 @@ static hr_status try_few(hri_searcher *x, int *good) {
     for (size_t i = 0; i < x->move_count && (i < TRIES || (!*good && i < FIRST)); i++) {
         const hri_move *m = &x->moves[i];
         hri_set_move(s, m->at, m->to);
+        s->trial = m->at + 1;
         const hr_status status = hri_schedule_run(s);
+        s->trial = 0;
         hri_set_move(s, m->at, m->was);
         if (status != HR_OK && status != HR_E_NO_PLAN) {
             return status;

@@ -102,7 +102,9 @@ static hr_status take_back(hri_searcher *x, double *time) {
             }
             hri_set_move(s, m->at, m->to);
             s->stop_ns = *time;
+            s->trial = m->at + 1;
             status = hri_schedule_run(s);
+            s->trial = 0;
             s->stop_ns = INFINITY;
             if (status == HR_OK && s->over == 0 && s->time_ns < *time) {
                 *time = s->time_ns;
