@@ -2,6 +2,7 @@
  * an answer raises. */
 #include "fit/fit.h"
 
+#include <math.h>
 #include <stdio.h>
 
 #include "base/alloc.h"
@@ -454,24 +455,57 @@ static hr_status look_below(const hri_fit *f, hri_fit_case *c, uint64_t budget, 
     return status == HR_E_NO_PLAN ? HR_OK : status; /* nor for less */
 }
 
-/* The same cut as the machine is: as many threads as the budget bears, measured times.  The nominal plans stay where they
- * are the faster ones, or the only ones. */
+/* No plan of the case takes less. */
+static double least_time(const hri_fit_case *c) {
+    double time = 0;
+    for (uint32_t i = 0; i < c->count; i++) {
+        time += c->pieces[i].runs * hri_base_time(&c->pieces[i].x.problem);
+    }
+    return time;
+}
+
+/* As many threads as is fastest within the budget: more of them need more work space, and what is recomputed for it may cost more than
+ * they save.  There is one plan at a time, because memory may be short: where the one before was faster, it is made again.
+ * *out has none where none was found. */
+static hr_status plan_threads(hri_fit *f, hri_fit_case *c, uint64_t budget, uint64_t effort,
+                              hri_fit_plans *out, hri_prose *why) {
+    uint32_t best = 0, last = 0;
+    double time = INFINITY;
+    hr_status status = HR_OK;
+    for (uint32_t threads = threads_of(f); threads && status == HR_OK; threads /= 2) {
+        status = hri_fit_case_set_threads(f, c, threads, why);
+        if (status != HR_OK || least_time(c) >= time) {
+            break; /* nor with fewer */
+        }
+        if (threads > 1 && budget && c->floor_bytes > budget) {
+            continue;
+        }
+        hri_fit_plans_deinit(out);
+        status = hri_fit_case_plan(f, c, budget, effort, out, why);
+        last = threads;
+        best = status == HR_OK && out->time_ns < time ? threads : best;
+        time = best == threads ? out->time_ns : time;
+        status = status == HR_E_NO_PLAN ? HR_OK : status;
+    }
+    if (status == HR_OK && best) {
+        status = hri_fit_case_set_threads(f, c, best, why);
+    }
+    if (status == HR_OK && best && best != last) {
+        hri_fit_plans_deinit(out);
+        status = hri_fit_case_plan(f, c, budget, effort, out, why);
+    }
+    return status;
+}
+
+/* The same cut as the machine is: its threads, measured times.  The nominal plans stay where they are the faster ones, or the only
+ * ones. */
 static hr_status refine(hri_fit *f, uint64_t budget, uint32_t share, hri_fit_plans *best,
                         hri_prose *why) {
     hri_fit_case *c = NULL;
     hri_fit_plans better = {0};
-    const uint64_t effort = hri_fit_effort(&f->job, share);
-    uint32_t threads = threads_of(f);
     hr_status status = hri_fit_case_get(f, best->part, &c, why);
-    for (; status == HR_OK && !better.plans[0]; threads /= 2) {
-        status = hri_fit_case_set_threads(f, c, threads, why);
-        if (status == HR_OK && (threads == 1 || c->floor_bytes <= budget || !budget)) {
-            status = hri_fit_case_plan(f, c, budget, effort, &better, why);
-            status = status == HR_E_NO_PLAN ? HR_OK : status;
-        }
-        if (threads == 1) {
-            break;
-        }
+    if (status == HR_OK) {
+        status = plan_threads(f, c, budget, hri_fit_effort(&f->job, share), &better, why);
     }
     if (status == HR_OK && better.plans[0]) {
         status = look_below(f, c, budget, share, &better, why);
