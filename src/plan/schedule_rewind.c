@@ -258,8 +258,7 @@ static int is_past_trial(const hri_schedule *s) {
 void hri_schedule_rewind_mark(hri_schedule *s) {
     struct hri_schedule_rewind *r = s->scratch->rewind;
     const uint32_t t = s->scratch->now, every = s->p->op_count / (MARKS + 1) + 1;
-    if (!r || t == 0 || t % every ||
-        (r->mark_count && r->marks[r->mark_count - 1].position >= t) ||
+    if (!r || t == 0 || t % every || (r->mark_count && r->marks[r->mark_count - 1].position >= t) ||
         (s->trial && is_past_trial(s))) {
         return;
     }

@@ -202,8 +202,8 @@ static inline void swap(hri_move *x, hri_move *y) {
 
 /* Splits the moves around one of three of them; returns where that came to lie. */
 static size_t split(hri_move *moves, size_t count) {
-    hri_move *const first = &moves[0], *const mid = &moves[count / 2], *const last =
-                                                                           &moves[count - 1];
+    hri_move *const first = &moves[0], *const mid = &moves[count / 2],
+                    *const last = &moves[count - 1];
     if (is_before(mid, first)) {
         swap(mid, first);
     }
