@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "plan/bound.h"
 #include "fit/fit_int.h"
+#include "fit/past.h"
 
 /* Cutting a batch pays only where computing again would cost more than this. */
 static const double good_enough = 1.02;
@@ -123,6 +124,8 @@ void hri_fit_drop_others(hri_fit *f, const hri_fit_case *keep) {
 }
 
 void hri_fit_release(hri_fit *f) {
+    hri_past_destroy(f->past);
+    f->past = NULL;
     for (uint32_t i = 0; i < f->case_count; i++) {
         for (uint32_t k = 0; k < f->cases[i]->count; k++) {
             hri_fit_piece *piece = &f->cases[i]->pieces[k];
@@ -232,6 +235,8 @@ hr_status hri_fit_open(const hri_fit_job *job, hri_fit *out, hri_prose *why) {
         return HR_E_NOMEM_HOST;
     }
     f->job = *job;
+    f->past =
+        job->count_records ? NULL : hri_past_create(); /* on the host it would be of the budget */
     hr_status status = look_at_whole(f, why);
     if (status == HR_OK) {
         status = find_base_time(f, why);
@@ -260,6 +265,7 @@ hr_status hri_fit_set_times(hri_fit *f, double (*time_ns)(void *, const hri_sig 
 
 void hri_fit_close(hri_fit *f) {
     hri_fit_drop_others(f, NULL);
+    hri_past_destroy(f->past);
     *f = (hri_fit){0};
 }
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "fit/past.h"
 #include "plan/share.h"
 #include "memory/resident.h"
 
@@ -531,7 +532,7 @@ static hr_status plan_pieces(const hri_fit *f, hri_fit_case *c, uint64_t arena_b
         o.memo = memos ? &memos->of[i] : NULL;
         o.any = memos != NULL;
         o.memo_only = memos && memos->only;
-        status = hri_plan_make(&c->pieces[i].x.problem, &o, &plans.plans[i], NULL, why);
+        status = hri_past_plan(f->past, &c->pieces[i].x.problem, &o, &plans.plans[i], why);
     }
     if (status == HR_OK && follows < c->count) {
         status = hri_plan_carry(plans.plans[follows + 1], &c->pieces[follows].x.problem,
