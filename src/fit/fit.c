@@ -376,12 +376,17 @@ static hr_status take_least(hri_fit *f, uint64_t budget, hri_fit_plans *best, hr
     return HR_OK;
 }
 
+/* The effort of a look before the whole one, and of those at smaller budgets: the same, so that one serves for both (past.h). */
+static uint64_t short_look(const hri_fit *f) {
+    return hri_fit_effort(&f->job, 1) / 4 + 1;
+}
+
 /* Cut and verdict, by the nominal machine alone; *best is detached.  Looks of two lengths: a search is not always better
  * for being longer, and what a look finds for a way out is found again when that is typed. */
 static hr_status choose(hri_fit *f, uint64_t budget, uint32_t share, hri_fit_plans *best,
                         hri_prose *why) {
     const uint64_t effort = hri_fit_effort(&f->job, share);
-    const uint64_t look = share > 1 ? effort : effort / 4 + 1;
+    const uint64_t look = share > 1 ? effort : short_look(f);
     const uint64_t least = hri_fit_effort(&f->job, HRI_FIT_LOOK);
     hr_status status = look_at_all(f, budget, look, best, why);
     if (status == HR_OK && !best->plans[0] && least < look) {
@@ -411,7 +416,7 @@ static void take_times(const hri_fit *f, hri_fit_plans *plans) {
 
 /* ---- smaller budgets ---- */
 
-enum { LOWER = 2, LOWER_SHARE = 4 }; /* so many, with this share of the effort */
+enum { LOWER = 2 }; /* so many */
 
 /* The next smaller of the budgets that people state: 100, 105, ... MiB, from 1,000 MiB on in steps of 50, and so on. */
 static uint64_t round_below(uint64_t bytes) {
@@ -453,7 +458,7 @@ static hr_status look_below(const hri_fit *f, hri_fit_case *c, uint64_t budget, 
         if (!budget || budget < c->floor_bytes + c->floor_bytes / 8) {
             break; /* searches close to the minimum take many times as long */
         }
-        status = try_below(f, c, budget, hri_fit_effort(&f->job, LOWER_SHARE), best, why);
+        status = try_below(f, c, budget, short_look(f), best, why);
         if (status == HR_OK && i == 0 && best->again_count) {
             status = try_below(f, c, budget, hri_fit_effort(&f->job, 1), best, why);
         }
