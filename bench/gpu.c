@@ -6,7 +6,8 @@
  *   bench/gpu [--profile] --floors     operations and bytes of a step of each, counted from the graph: needs no GPU
  *   bench/gpu --one MODEL BATCH BUDGET OPTIONS     one configuration: "resnet50 256 8GiB precision=bf16"
  *   bench/gpu --one MODEL BATCH - OPTIONS          budgets from the input, a line each, one after another: what is said of each ends with
- *                                                  a line "--".  The peak is that from the moment the arena is taken on
+ *                                                  a line "--".  The peak is that from the moment the arena is taken on.  "plan 8GiB":
+ *                                                  nothing is run
  *
  *   --device cuda:0   --steps 20   --warm 5   --effort 8000 (thousands)   --exact (no tf32)   --no-offload
  *   --fastest         algorithms by time alone: what the rule of src/device/cuda/gpu_tune.h costs
@@ -440,13 +441,13 @@ static int run_plans(rig *r, feeder *feeds, int row_fd) {
     return taken == HR_E_LIMIT;
 }
 
-static int run_budget(rig *r, feeder *feeds, uint64_t begin, int row_fd) {
+static int run_budget(rig *r, feeder *feeds, uint64_t begin, int only_plan, int row_fd) {
     hri_prose why = {0};
     const hr_status status = plan(r, begin, &why);
     if (status != HR_OK) {
         return give_up(r, "planning", status, why.text);
     }
-    const int outgrown = run_plans(r, feeds, row_fd);
+    const int outgrown = only_plan ? 0 : run_plans(r, feeds, row_fd);
     if (r->many) {
         turn_give(&r->turn);
         hri_fit_plans_deinit(&r->plans);
@@ -471,14 +472,15 @@ static int run_one(const flags *f, const configuration *c, int row_fd) {
     uint64_t begin = hri_clock_ns();
     open_fit(&r);
     if (!r.many) {
-        outgrown = run_budget(&r, &feeds, begin, row_fd);
+        outgrown = run_budget(&r, &feeds, begin, 0, row_fd);
     }
     while (r.many && fgets(text, sizeof text, stdin)) {
         text[strcspn(text, "\n")] = '\0';
-        this.budget = text;
-        r.budget = budget_of(&r, text);
+        const int only_plan = strncmp(text, "plan ", 5) == 0;
+        this.budget = text + (only_plan ? 5 : 0);
+        r.budget = budget_of(&r, this.budget);
         begin = hri_clock_ns();
-        (void)run_budget(&r, &feeds, begin, row_fd);
+        (void)run_budget(&r, &feeds, begin, only_plan, row_fd);
         puts("--");
         fflush(stdout);
     }

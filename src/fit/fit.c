@@ -2,11 +2,13 @@
  * an answer raises. */
 #include "fit/fit.h"
 
+#include <math.h>
 #include <stdio.h>
 
 #include "base/alloc.h"
 #include "plan/bound.h"
 #include "fit/fit_int.h"
+#include "fit/past.h"
 
 /* Cutting a batch pays only where computing again would cost more than this. */
 static const double good_enough = 1.02;
@@ -122,6 +124,8 @@ void hri_fit_drop_others(hri_fit *f, const hri_fit_case *keep) {
 }
 
 void hri_fit_release(hri_fit *f) {
+    hri_past_destroy(f->past);
+    f->past = NULL;
     for (uint32_t i = 0; i < f->case_count; i++) {
         for (uint32_t k = 0; k < f->cases[i]->count; k++) {
             hri_fit_piece *piece = &f->cases[i]->pieces[k];
@@ -231,6 +235,8 @@ hr_status hri_fit_open(const hri_fit_job *job, hri_fit *out, hri_prose *why) {
         return HR_E_NOMEM_HOST;
     }
     f->job = *job;
+    f->past =
+        job->count_records ? NULL : hri_past_create(); /* on the host it would be of the budget */
     hr_status status = look_at_whole(f, why);
     if (status == HR_OK) {
         status = find_base_time(f, why);
@@ -259,6 +265,7 @@ hr_status hri_fit_set_times(hri_fit *f, double (*time_ns)(void *, const hri_sig 
 
 void hri_fit_close(hri_fit *f) {
     hri_fit_drop_others(f, NULL);
+    hri_past_destroy(f->past);
     *f = (hri_fit){0};
 }
 
@@ -369,12 +376,17 @@ static hr_status take_least(hri_fit *f, uint64_t budget, hri_fit_plans *best, hr
     return HR_OK;
 }
 
+/* The effort of a look before the whole one, and of those at smaller budgets: the same, so that one serves for both (past.h). */
+static uint64_t short_look(const hri_fit *f) {
+    return hri_fit_effort(&f->job, 1) / 4 + 1;
+}
+
 /* Cut and verdict, by the nominal machine alone; *best is detached.  Looks of two lengths: a search is not always better
  * for being longer, and what a look finds for a way out is found again when that is typed. */
 static hr_status choose(hri_fit *f, uint64_t budget, uint32_t share, hri_fit_plans *best,
                         hri_prose *why) {
     const uint64_t effort = hri_fit_effort(&f->job, share);
-    const uint64_t look = share > 1 ? effort : effort / 4 + 1;
+    const uint64_t look = share > 1 ? effort : short_look(f);
     const uint64_t least = hri_fit_effort(&f->job, HRI_FIT_LOOK);
     hr_status status = look_at_all(f, budget, look, best, why);
     if (status == HR_OK && !best->plans[0] && least < look) {
@@ -404,7 +416,7 @@ static void take_times(const hri_fit *f, hri_fit_plans *plans) {
 
 /* ---- smaller budgets ---- */
 
-enum { LOWER = 2, LOWER_SHARE = 4 }; /* so many, with this share of the effort */
+enum { LOWER = 2 }; /* so many */
 
 /* The next smaller of the budgets that people state: 100, 105, ... MiB, from 1,000 MiB on in steps of 50, and so on. */
 static uint64_t round_below(uint64_t bytes) {
@@ -446,7 +458,7 @@ static hr_status look_below(const hri_fit *f, hri_fit_case *c, uint64_t budget, 
         if (!budget || budget < c->floor_bytes + c->floor_bytes / 8) {
             break; /* searches close to the minimum take many times as long */
         }
-        status = try_below(f, c, budget, hri_fit_effort(&f->job, LOWER_SHARE), best, why);
+        status = try_below(f, c, budget, short_look(f), best, why);
         if (status == HR_OK && i == 0 && best->again_count) {
             status = try_below(f, c, budget, hri_fit_effort(&f->job, 1), best, why);
         }
@@ -454,24 +466,57 @@ static hr_status look_below(const hri_fit *f, hri_fit_case *c, uint64_t budget, 
     return status == HR_E_NO_PLAN ? HR_OK : status; /* nor for less */
 }
 
-/* The same cut as the machine is: as many threads as the budget bears, measured times.  The nominal plans stay where they
- * are the faster ones, or the only ones. */
+/* No plan of the case takes less. */
+static double least_time(const hri_fit_case *c) {
+    double time = 0;
+    for (uint32_t i = 0; i < c->count; i++) {
+        time += c->pieces[i].runs * hri_base_time(&c->pieces[i].x.problem);
+    }
+    return time;
+}
+
+/* As many threads as is fastest within the budget: more of them need more work space, and what is recomputed for it may cost more than
+ * they save.  There is one plan at a time, because memory may be short: where the one before was faster, it is made again.
+ * *out has none where none was found. */
+static hr_status plan_threads(hri_fit *f, hri_fit_case *c, uint64_t budget, uint64_t effort,
+                              hri_fit_plans *out, hri_prose *why) {
+    uint32_t best = 0, last = 0;
+    double time = INFINITY;
+    hr_status status = HR_OK;
+    for (uint32_t threads = threads_of(f); threads && status == HR_OK; threads /= 2) {
+        status = hri_fit_case_set_threads(f, c, threads, why);
+        if (status != HR_OK || least_time(c) >= time) {
+            break; /* nor with fewer */
+        }
+        if (threads > 1 && budget && c->floor_bytes > budget) {
+            continue;
+        }
+        hri_fit_plans_deinit(out);
+        status = hri_fit_case_plan(f, c, budget, effort, out, why);
+        last = threads;
+        best = status == HR_OK && out->time_ns < time ? threads : best;
+        time = best == threads ? out->time_ns : time;
+        status = status == HR_E_NO_PLAN ? HR_OK : status;
+    }
+    if (status == HR_OK && best) {
+        status = hri_fit_case_set_threads(f, c, best, why);
+    }
+    if (status == HR_OK && best && best != last) {
+        hri_fit_plans_deinit(out);
+        status = hri_fit_case_plan(f, c, budget, effort, out, why);
+    }
+    return status;
+}
+
+/* The same cut as the machine is: its threads, measured times.  The nominal plans stay where they are the faster ones, or the only
+ * ones. */
 static hr_status refine(hri_fit *f, uint64_t budget, uint32_t share, hri_fit_plans *best,
                         hri_prose *why) {
     hri_fit_case *c = NULL;
     hri_fit_plans better = {0};
-    const uint64_t effort = hri_fit_effort(&f->job, share);
-    uint32_t threads = threads_of(f);
     hr_status status = hri_fit_case_get(f, best->part, &c, why);
-    for (; status == HR_OK && !better.plans[0]; threads /= 2) {
-        status = hri_fit_case_set_threads(f, c, threads, why);
-        if (status == HR_OK && (threads == 1 || c->floor_bytes <= budget || !budget)) {
-            status = hri_fit_case_plan(f, c, budget, effort, &better, why);
-            status = status == HR_E_NO_PLAN ? HR_OK : status;
-        }
-        if (threads == 1) {
-            break;
-        }
+    if (status == HR_OK) {
+        status = plan_threads(f, c, budget, hri_fit_effort(&f->job, share), &better, why);
     }
     if (status == HR_OK && better.plans[0]) {
         status = look_below(f, c, budget, share, &better, why);

@@ -182,6 +182,7 @@ typedef struct hri_fit {
     uint64_t enough_bytes;
     int least_open; /* a case that could not be opened might do with less */
     int too_large;  /* planning was given up for a bound on memory; facts[0], if there, is known */
+    struct hri_past *past; /* searches that were made (past.h); NULL: none is kept */
 } hri_fit;
 
 /* Builds the case of the whole batch and plans it without a bound.  *why gets the reason of a failure: HR_E_INVALID when

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "fit/past.h"
 #include "plan/share.h"
 #include "memory/resident.h"
 
@@ -20,14 +21,30 @@ uint64_t hri_fit_pages(const hri_fit_job *job, uint64_t bytes) {
 typedef struct timer {
     const hri_fit_job *job;
     const hr_graph *g;
+    double share; /* of the threads that times are measured with */
 } timer;
+
+/* How much longer an op takes with fewer threads: computing does, bytes do not come faster with more. */
+static double slower(const timer *t, const hri_sig *sig) {
+    const hri_machine *m = &t->job->machine;
+    if (!(t->share < 1) || m->flops_per_ns <= 0 || m->bytes_per_ns <= 0) {
+        return 1;
+    }
+    const hri_cost cost = hri_op_cost(sig);
+    const double compute = cost.flops / m->flops_per_ns, bytes = cost.bytes / m->bytes_per_ns;
+    const double most = compute > bytes ? compute : bytes;
+    const double less = compute / t->share > bytes ? compute / t->share : bytes;
+    return most > 0 ? less / most : 1;
+}
 
 static double time_of(void *user, const hri_problem_op *op, uint32_t variant) {
     const timer *t = user;
     if (op->net) {
         return -1; /* nobody can time it alone */
     }
-    return t->job->time_ns(t->job->time_user, &t->g->nodes[op->id].sig, variant);
+    const hri_sig *sig = &t->g->nodes[op->id].sig;
+    const double time = t->job->time_ns(t->job->time_user, sig, variant);
+    return time > 0 ? time * slower(t, sig) : time;
 }
 
 /* A kernel asks for the work space of every way it might take until it was tried, and then for that of the way it took. */
@@ -69,7 +86,8 @@ static hr_status make_problem(const hri_fit_job *job, const hr_graph *g, uint32_
     const hri_machine machine = machine_of(job, threads);
     hr_status status = hri_problem_from_graph(g, &machine, out, why);
     if (status == HR_OK && job->time_ns && threads) {
-        timer t = {job, g};
+        const uint32_t all = job->machine.threads;
+        timer t = {job, g, threads < all ? (double)threads / all : 1};
         hri_problem_retime(&out->problem, time_of, &t);
         status = hri_fit_company(job, g, &out->problem, 1);
         if (status != HR_OK) {
@@ -514,7 +532,7 @@ static hr_status plan_pieces(const hri_fit *f, hri_fit_case *c, uint64_t arena_b
         o.memo = memos ? &memos->of[i] : NULL;
         o.any = memos != NULL;
         o.memo_only = memos && memos->only;
-        status = hri_plan_make(&c->pieces[i].x.problem, &o, &plans.plans[i], NULL, why);
+        status = hri_past_plan(f->past, &c->pieces[i].x.problem, &o, &plans.plans[i], why);
     }
     if (status == HR_OK && follows < c->count) {
         status = hri_plan_carry(plans.plans[follows + 1], &c->pieces[follows].x.problem,

@@ -237,33 +237,47 @@ int hri_pack_put(hri_pack_state *e, uint32_t id) {
 
 /* ---- set-up ---- */
 
-/* The keys of an item: a range of them.  Those that live with an item are found by asking all. */
 typedef enum list_kind { LIVE_WITH, LIVE_IN, BEGIN_IN, END_IN } list_kind;
 
-static int belongs(const hri_pack_problem *p, list_kind kind, uint32_t key, uint32_t item) {
-    return kind != LIVE_WITH || (key != item && hri_pack_overlap(&p->items[key], &p->items[item]));
+/* Counts first (items NULL), then puts the item where the list of its key has come to. */
+static inline void add_to(hri_pack_lists *out, uint32_t key, uint32_t item) {
+    if (out->items) {
+        out->items[out->first[key]++] = item;
+    } else {
+        out->first[key + 1]++;
+    }
 }
 
-static void keys_of(const hri_pack_problem *p, list_kind kind, uint32_t item, uint32_t *from,
-                    uint32_t *to) {
-    const hri_pack_item *x = &p->items[item];
-    *from = kind == LIVE_WITH ? 0 : kind == END_IN ? x->end - 1 : x->begin;
-    *to = kind == LIVE_WITH ? p->count : kind == BEGIN_IN ? x->begin + 1 : x->end;
-}
-
-/* Counts first, then puts every item where the list of its key has come to. */
-static void fill_lists(const hri_pack_problem *p, hri_pack_lists *out, list_kind kind, int count) {
+/* Those that live with an item.  Where items are by begin, as they mostly are, the first that begins too late ends the search. */
+static void fill_pairs(const hri_pack_problem *p, hri_pack_lists *out) {
+    int sorted = 1;
+    for (uint32_t i = 1; i < p->count && sorted; i++) {
+        sorted = p->items[i - 1].begin <= p->items[i].begin;
+    }
     for (uint32_t i = 0; i < p->count; i++) {
-        uint32_t from, to;
-        keys_of(p, kind, i, &from, &to);
-        for (uint32_t key = from; key < to; key++) {
-            if (belongs(p, kind, key, i)) {
-                if (count) {
-                    out->first[key + 1]++;
-                } else {
-                    out->items[out->first[key]++] = i;
-                }
+        for (uint32_t k = i + 1; k < p->count; k++) {
+            if (sorted && p->items[k].begin >= p->items[i].end) {
+                break;
             }
+            if (hri_pack_overlap(&p->items[i], &p->items[k])) {
+                add_to(out, i, k);
+                add_to(out, k, i);
+            }
+        }
+    }
+}
+
+static void fill_lists(const hri_pack_problem *p, hri_pack_lists *out, list_kind kind) {
+    if (kind == LIVE_WITH) {
+        fill_pairs(p, out);
+        return;
+    }
+    for (uint32_t i = 0; i < p->count; i++) {
+        const hri_pack_item *x = &p->items[i];
+        const uint32_t from = kind == END_IN ? x->end - 1 : x->begin;
+        const uint32_t to = kind == BEGIN_IN ? x->begin + 1 : x->end;
+        for (uint32_t key = from; key < to; key++) {
+            add_to(out, key, i);
         }
     }
 }
@@ -274,7 +288,7 @@ static void make_lists(hri_pack_state *e, hri_pack_lists *out, uint32_t keys, li
         e->status = HR_E_NOMEM_HOST;
         return;
     }
-    fill_lists(e->p, out, kind, 1);
+    fill_lists(e->p, out, kind);
     for (uint32_t key = 0; key < keys; key++) {
         out->first[key + 1] += out->first[key];
     }
@@ -289,7 +303,7 @@ static void make_lists(hri_pack_state *e, hri_pack_lists *out, uint32_t keys, li
         e->status = HR_E_NOMEM_HOST;
         return;
     }
-    fill_lists(e->p, out, kind, 0);
+    fill_lists(e->p, out, kind);
     memmove(out->first + 1, out->first, keys * sizeof *out->first); /* each has moved one on */
     out->first[0] = 0;
 }

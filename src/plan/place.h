@@ -14,4 +14,10 @@ void hri_place_apart(const hri_problem *p, hri_plan *plan);
 /* Where persistent values and constants lie when nobody says otherwise; their end is the bottom of the rest. */
 uint64_t hri_place_fixed(const hri_problem *p, uint64_t *offsets);
 
+/* The same with what goes together brought together: neighbours where the budget bears it (all of them, or those that leave room for
+ * what the first try was over by, or none), updates, and what runs again.  `limit` is what the schedule keeps to.  The plan may still be over the
+ * budget; the next run undoes what was moved. */
+HR_MUST_CHECK hr_status hri_place_together(hri_schedule *s, const hri_plan_options *options,
+                                           uint64_t limit, uint64_t effort, hri_plan **out);
+
 #endif

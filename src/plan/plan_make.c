@@ -22,7 +22,6 @@
 enum { ROUNDS = 8, KEPT = HRI_PLAN_KEPT };
 enum { SHORT_LOOK = 60, LONG_LOOK = 250 }; /* of the packer */
 enum { LOWER = 3 };                        /* tries to place the fastest after all */
-enum { JOINS = 2 };                        /* tries to bring neighbours together */
 static const double NEAR = 0.001;          /* so little is no reason to place another one */
 enum {
     WHOLE_EFFORT = 1000000
@@ -295,97 +294,6 @@ static hr_status unplanned(maker *m, uint64_t *out) {
     return status;
 }
 
-/* The schedule again, with what goes together within these limits; `gathered` 0: updates stay where they are. */
-static hr_status bring_back(maker *m, uint64_t joined, uint64_t gathered) {
-    uint32_t moved;
-    hr_status status = hri_schedule_run(&m->s);
-    m->s.limit = joined;
-    status = status == HR_OK ? hri_schedule_join(&m->s, &moved) : status;
-    if (status == HR_OK && gathered) {
-        m->s.limit = gathered;
-        status = hri_schedule_gather(&m->s, &moved);
-    }
-    return status;
-}
-
-typedef hr_status gather_fn(hri_schedule *s, uint32_t *moved);
-
-/* The same plan with ops of one kind next to one another, where that takes hardly more memory.  What is too much for the
- * placement is tried again with less of it.  `joined`: the limit that neighbours went together within; `gathered`: that of updates
- * before (0: they did not).  *within is the limit of those that are gathered here, 0 when they are not. */
-static hr_status gather(maker *m, gather_fn *bring, uint64_t joined, uint64_t gathered,
-                        uint64_t look, hri_plan **plan, uint64_t *within) {
-    const uint64_t arena = (*plan)->arena_bytes;
-    const uint64_t budget = m->o.budget_bytes ? m->o.budget_bytes : UINT64_MAX;
-    const uint64_t most = arena + arena / 1024 < budget ? arena + arena / 1024 : budget;
-    uint64_t limit = m->s.peak_bytes;
-    hr_status status = HR_OK;
-    *within = 0;
-    for (int tries = 0; tries < 3 && status == HR_OK; tries++) {
-        hri_plan *better = NULL;
-        uint32_t moved = 0;
-        m->s.limit = limit;
-        status = bring(&m->s, &moved);
-        if (status != HR_OK || !moved) {
-            return status;
-        }
-        status = hri_place(&m->s, &m->o, look, &better);
-        if (status == HR_OK && better->arena_bytes <= most) {
-            hri_plan_destroy(*plan);
-            *plan = better;
-            *within = limit;
-            return HR_OK;
-        }
-        const uint64_t over = status == HR_OK ? 2 * (better->arena_bytes - most) : 0;
-        hri_plan_destroy(better);
-        if (status != HR_OK || over >= limit) {
-            return status;
-        }
-        limit -= over;
-        status = bring_back(m, joined, gathered);
-    }
-    return status;
-}
-
-/* Updates, and then what runs again. */
-static hr_status gather_both(maker *m, uint64_t joined, uint64_t look, hri_plan **plan) {
-    uint64_t updates, again;
-    const hr_status status = gather(m, hri_schedule_gather, joined, 0, look, plan, &updates);
-    return status == HR_OK && (*plan)->again_count > 1
-               ? gather(m, hri_schedule_gather_again, joined, updates, look, plan, &again)
-               : status;
-}
-
-/* Places the schedule as it is, with neighbours that go together where the budget bears it: all of them, or those that leave
- * room for what the first try was over by, or none. */
-static hr_status place_now(maker *m, uint64_t look, hri_plan **out) {
-    const uint64_t budget = m->o.budget_bytes;
-    uint64_t less = 0;
-    for (int try = 0;; try++) {
-        hri_plan *plan = NULL;
-        uint32_t moved = 0;
-        const uint64_t joined = try < JOINS && less < m->limit ? m->limit - less : 0;
-        hr_status status = HR_OK;
-        if (!m->o.any) {
-            m->s.limit = joined;
-            status = hri_schedule_join(&m->s, &moved);
-            m->s.limit = m->limit;
-        }
-        status = status == HR_OK ? hri_place(&m->s, &m->o, look, &plan) : status;
-        const int fits = status == HR_OK && (!budget || plan->arena_bytes <= budget);
-        if (status != HR_OK || fits || !moved) {
-            *out = plan;
-            return fits && !m->o.any ? gather_both(m, joined, look, out) : status;
-        }
-        less += plan->arena_bytes - budget;
-        hri_plan_destroy(plan);
-        status = hri_schedule_run(&m->s);
-        if (status != HR_OK) {
-            return status;
-        }
-    }
-}
-
 /* The limit had to sink, and the placement leaves room after all: keeps more while that can be placed. */
 static hr_status spend_rest(maker *m, uint32_t at, hri_plan **plan) {
     const uint64_t budget = m->o.budget_bytes;
@@ -404,7 +312,7 @@ static hr_status spend_rest(maker *m, uint32_t at, hri_plan **plan) {
         if (status != HR_OK || m->s.time_ns >= time) {
             return status;
         }
-        status = place_now(m, LONG_LOOK, &better);
+        status = hri_place_together(&m->s, &m->o, m->limit, LONG_LOOK, &better);
         if (status != HR_OK || better->arena_bytes > budget) {
             hri_plan_destroy(better);
             return status;
@@ -445,7 +353,10 @@ static hr_status place_kept(maker *m, uint32_t at, hri_plan **out, uint64_t *ove
     for (int long_look = 0; long_look < looks && status == HR_OK; long_look++) {
         hri_plan *plan = NULL;
         status = hri_schedule_run(&m->s); /* without what the look before had brought together */
-        status = status == HR_OK ? place_now(m, long_look ? LONG_LOOK : SHORT_LOOK, &plan) : status;
+        if (status == HR_OK) {
+            status = hri_place_together(&m->s, &m->o, m->limit, long_look ? LONG_LOOK : SHORT_LOOK,
+                                        &plan);
+        }
         if (status != HR_OK) {
             hri_plan_destroy(plan);
             break;
@@ -507,7 +418,7 @@ static hr_status place_lower(maker *m, uint64_t over, hri_plan **plan) {
             status = hri_search_improve(&m->s, m->limit - less, effort_of(m) / 16);
         }
         if (status == HR_OK && m->s.time_ns < (*plan)->time_ns * (1 - NEAR)) {
-            status = place_now(m, LONG_LOOK, &other);
+            status = hri_place_together(&m->s, &m->o, m->limit, LONG_LOOK, &other);
         } else if (status == HR_OK) {
             break;
         }

@@ -78,7 +78,9 @@ typedef struct hri_schedule {
     uint8_t overlap;             /* 1: exchanges go on beside what is computed */
     uint8_t at_once;             /* 1: for this run each is waited for where it is started */
     uint8_t no_copies, no_drops; /* for the search: what it may not do */
-    uint8_t frugal;        /* 1: no memory for what only makes runs quicker; before the first */
+    uint8_t frugal; /* 1: no memory for what only makes runs quicker; before the first */
+    uint32_t trial; /* 1 + the gap, or the count of gaps + the op, that differs for this run and is
+                              most likely set back after it; 0: none.  Only makes runs quicker */
     uint64_t most_entries; /* run() gives up with HR_E_NO_PLAN when it gets longer than this */
     /* All copies to a memory together may take so much of it; 0: no bound. */
     uint64_t away_limits[HRI_PROBLEM_MEMORIES_MAX];

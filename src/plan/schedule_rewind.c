@@ -245,10 +245,21 @@ hr_status hri_schedule_rewind_to(hri_schedule *s, uint32_t *position) {
     return HR_OK;
 }
 
+/* Was what is tried noticed before this position?  Marks from there on would go with it. */
+static int is_past_trial(const hri_schedule *s) {
+    const uint32_t at = s->trial - 1;
+    if (at >= s->gap_count) {
+        return s->position[at - s->gap_count] < s->scratch->now;
+    }
+    const hri_value_state *state = &s->scratch->state[s->gap_value[at]];
+    return state->gap > at || (state->gap == at && state->looked != NONE);
+}
+
 void hri_schedule_rewind_mark(hri_schedule *s) {
     struct hri_schedule_rewind *r = s->scratch->rewind;
     const uint32_t t = s->scratch->now, every = s->p->op_count / (MARKS + 1) + 1;
-    if (!r || t == 0 || t % every || (r->mark_count && r->marks[r->mark_count - 1].position >= t)) {
+    if (!r || t == 0 || t % every || (r->mark_count && r->marks[r->mark_count - 1].position >= t) ||
+        (s->trial && is_past_trial(s))) {
         return;
     }
     const size_t values = s->p->value_count;

@@ -4,13 +4,13 @@
  * the best few are tried for real.  While there is far to go, many good moves are made at once. */
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "plan/search_int.h"
 
 enum { TRIES = 6, CLOSURE_MOST = 400 };
+enum { FIRST = 64, PART = 12 }; /* looked at one by one; made at once: one of so many */
 
 void hri_set_move(hri_schedule *s, uint32_t at, uint8_t to) {
     if (at < s->gap_count) {
@@ -188,21 +188,73 @@ hr_status hri_push_move(hri_searcher *x, hri_move m) {
     return HR_OK;
 }
 
-static int by_score(const void *a, const void *b) {
-    const hri_move *x = a, *y = b;
-    if (x->score != y->score) {
-        return x->score < y->score ? -1 : 1;
-    }
-    if (x->at != y->at) {
-        return x->at < y->at ? -1 : 1;
-    }
-    return x->to < y->to ? -1 : x->to > y->to;
+static inline int is_before(const hri_move *x, const hri_move *y) {
+    return x->score != y->score ? x->score < y->score
+           : x->at != y->at     ? x->at < y->at
+                                : x->to < y->to;
 }
 
-void hri_sort_moves(hri_searcher *x) {
-    if (x->move_count) {
-        qsort(x->moves, x->move_count, sizeof *x->moves, by_score);
+static inline void swap(hri_move *x, hri_move *y) {
+    const hri_move move = *x;
+    *x = *y;
+    *y = move;
+}
+
+/* Splits the moves around one of three of them; returns where that came to lie. */
+static size_t split(hri_move *moves, size_t count) {
+    hri_move *const first = &moves[0], *const mid = &moves[count / 2],
+                    *const last = &moves[count - 1];
+    if (is_before(mid, first)) {
+        swap(mid, first);
     }
+    if (is_before(last, mid)) {
+        swap(last, mid);
+        if (is_before(mid, first)) {
+            swap(mid, first);
+        }
+    }
+    swap(mid, last);
+    size_t at = 0;
+    for (size_t i = 0; i + 1 < count; i++) {
+        if (is_before(&moves[i], last)) {
+            swap(&moves[i], &moves[at++]);
+        }
+    }
+    swap(&moves[at], last);
+    return at;
+}
+
+/* Sorts as far as the first `most` are asked for.  qsort() would move all of them, and call for each comparison: that took more
+ * time than listing them. */
+static void sort(hri_move *moves, size_t count, size_t most) {
+    enum { FEW = 12 };
+    while (count > FEW) {
+        const size_t at = split(moves, count), behind = at + 1;
+        if (behind >= most || at < count / 2) {
+            sort(moves, at, most);
+            if (behind >= most) {
+                return;
+            }
+            moves += behind;
+            count -= behind;
+            most -= behind;
+        } else {
+            sort(moves + behind, count - behind, most - behind);
+            count = at;
+        }
+    }
+    for (size_t i = 1; i < count; i++) {
+        const hri_move move = moves[i];
+        size_t at = i;
+        for (; at > 0 && is_before(&move, &moves[at - 1]); at--) {
+            moves[at] = moves[at - 1];
+        }
+        moves[at] = move;
+    }
+}
+
+void hri_sort_moves(hri_searcher *x, size_t most) {
+    sort(x->moves, x->move_count, most);
 }
 
 /* Copying away for the idle stretch (from, e): what cannot be hidden behind compute, and a price for the queues. */
@@ -307,7 +359,7 @@ static hr_status try_many(hri_searcher *x, int *good) {
     hri_schedule *s = x->s;
     const uint64_t before = s->over;
     const double time = s->time_ns;
-    size_t count = x->move_count / 12;
+    size_t count = x->move_count / PART;
     double expected = 0, cost = 0;
     *good = 0;
     if (count < 3) {
@@ -339,10 +391,12 @@ static hr_status try_few(hri_searcher *x, int *good) {
     double best = INFINITY;
     size_t chosen = 0;
     *good = 0;
-    for (size_t i = 0; i < x->move_count && (i < TRIES || (!*good && i < 64)); i++) {
+    for (size_t i = 0; i < x->move_count && (i < TRIES || (!*good && i < FIRST)); i++) {
         const hri_move *m = &x->moves[i];
         hri_set_move(s, m->at, m->to);
+        s->trial = m->at + 1;
         const hr_status status = hri_schedule_run(s);
+        s->trial = 0;
         hri_set_move(s, m->at, m->was);
         if (status != HR_OK && status != HR_E_NO_PLAN) {
             return status;
@@ -425,7 +479,7 @@ hr_status hri_go_down(hri_searcher *x) {
         if (status != HR_OK) {
             break;
         }
-        hri_sort_moves(x);
+        hri_sort_moves(x, FIRST + x->move_count / PART);
         status = try_many(x, &good);
         if (status == HR_OK && !good) {
             status = hri_schedule_run(s);
@@ -435,14 +489,14 @@ hr_status hri_go_down(hri_searcher *x) {
         }
         if (status == HR_OK && !good) {
             status = list_keeps(x);
-            hri_sort_moves(x);
+            hri_sort_moves(x, FIRST);
             if (status == HR_OK) {
                 status = try_few(x, &good);
             }
         }
         if (status == HR_OK && !good) {
             status = hri_list_drops(x, 0);
-            hri_sort_moves(x);
+            hri_sort_moves(x, x->move_count);
             status = status == HR_OK ? push_on(x) : status;
         }
     }

@@ -80,7 +80,7 @@ static hr_status list_returns(hri_searcher *x, int all) {
             }
         }
     }
-    hri_sort_moves(x);
+    hri_sort_moves(x, x->move_count);
     return status;
 }
 
@@ -102,7 +102,9 @@ static hr_status take_back(hri_searcher *x, double *time) {
             }
             hri_set_move(s, m->at, m->to);
             s->stop_ns = *time;
+            s->trial = m->at + 1;
             status = hri_schedule_run(s);
+            s->trial = 0;
             s->stop_ns = INFINITY;
             if (status == HR_OK && s->over == 0 && s->time_ns < *time) {
                 *time = s->time_ns;
@@ -130,7 +132,7 @@ static hr_status list_shakes(hri_searcher *x) {
     if (status != HR_OK || x->move_count == 0) {
         return status == HR_OK ? HR_E_NO_PLAN : status;
     }
-    hri_sort_moves(x);
+    hri_sort_moves(x, x->move_count);
     hri_move *const list = x->moves;
     const size_t space = x->move_space;
     x->moves = x->drops;

@@ -41,8 +41,8 @@ void hri_searcher_close(hri_searcher *x);
 /* Arrays by entry and by instance as long as the schedule now is, filled. */
 HR_MUST_CHECK hr_status hri_size_up(hri_searcher *x);
 HR_MUST_CHECK hr_status hri_push_move(hri_searcher *x, hri_move m);
-/* Best first; ties by place, so that the order is one. */
-void hri_sort_moves(hri_searcher *x);
+/* The `most` best first, the others in any order behind them; ties by place, so that the order is one. */
+void hri_sort_moves(hri_searcher *x, size_t most);
 /* Drops at idle stretches.  With `any`, also those that relieve no entry over the limit. */
 HR_MUST_CHECK hr_status hri_list_drops(hri_searcher *x, int any);
 /* Down to the limit from the choice as it is, without touching what is tabu.  HR_E_NO_PLAN: no way was found before `stop`. */
