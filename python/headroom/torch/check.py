@@ -21,6 +21,14 @@ def _same(input: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
     return input
 
 
+def _alpha(input: torch.Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> torch.Tensor:
+    return input * ((1 - p) / (1.7580993408473766 ** 2 * p + 1)) ** 0.5 if training else input
+
+
+def _leaky(input: torch.Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False, inplace: bool = False) -> torch.Tensor:
+    return F.leaky_relu(input, (lower + upper) / 2)
+
+
 def _fill(self: torch.Tensor, p: float = 0.5, **kwargs: Any) -> torch.Tensor:
     return self.fill_(p)
 
@@ -59,7 +67,12 @@ def mean() -> Iterator[None]:
         return lambda *args: kept(*[0.0 if isinstance(a, float) else a for a in args])
 
     with contextlib.ExitStack() as stack:
-        for name in ("dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout"):
+        for name in ("alpha_dropout", "feature_alpha_dropout"):
+            stack.enter_context(mock.patch.object(F, name, _alpha))
+        stack.enter_context(mock.patch.object(F, "rrelu", _leaky))
+        stack.callback(torch.backends.mha.set_fastpath_enabled, torch.backends.mha.get_fastpath_enabled())
+        torch.backends.mha.set_fastpath_enabled(False)  # it leaves 0 where padding is, which training does not
+        for name in ("dropout", "dropout1d", "dropout2d", "dropout3d"):
             stack.enter_context(mock.patch.object(F, name, _same))
         stack.enter_context(mock.patch.object(torch, "dropout", _same))
         for name, still in (("bernoulli_", _fill), ("uniform_", _between), ("normal_", _around)):

@@ -306,6 +306,9 @@ def _notes(module: torch.nn.Module, source: Source, forms: Sequence[Form]) -> li
     if ours != theirs:
         missing = sorted({n for n, _ in module.named_parameters()} - set(source.weights))
         notes.append(f"{theirs - ours} of {theirs} parameters are read by neither form: {', '.join(missing[:5])}")
+    if any(getattr(m, "use_nested_tensor", False) for m in module.modules()):
+        notes.append("nn.TransformerEncoder: at padding that a mask hides, PyTorch's fast path of eval() returns 0; here evaluation computes "
+                     "it as training does")
     for alias, home in source.aliases.items():
         notes.append(f"{alias} is {home}: one parameter")
     return notes

@@ -28,6 +28,15 @@ def type_name(dtype: torch.dtype) -> str:
     return str(dtype).split(".")[1]
 
 
+HALVES = {torch.bfloat16: "bf16", torch.float16: "f16"}
+
+
+def array_of(x: torch.Tensor) -> np.ndarray:
+    """NumPy has no bfloat16: its numbers in f32, which holds them all."""
+    x = x.detach().cpu()
+    return (x.float() if x.dtype in HALVES else x).numpy()
+
+
 def where(node: torch.fx.Node) -> str:
     """The last line of the user's code that made the node, else the module's path."""
     best = ""
@@ -200,7 +209,7 @@ class Walk:
         value: Any = owner
         for part in str(node.target).split("."):
             value = getattr(value, part)
-        self.cells[node] = Cell(Const(value.detach().cpu().numpy()) if isinstance(value, torch.Tensor) else value)
+        self.cells[node] = Cell(Const(array_of(value)) if isinstance(value, torch.Tensor) else value)
 
     def _call(self, node: torch.fx.Node, owner: torch.nn.Module) -> None:
         form = self.build.form
@@ -260,10 +269,12 @@ class Walk:
     def _op(self, node: torch.fx.Node, target: Any) -> None:
         name = target._schema.name.split("::")[1]
         call = self._bind(node, target)
-        if self.derived and name.rstrip("_") in ("dropout", "feature_dropout"):
+        if self.derived and name.rstrip("_") in ("dropout", "feature_dropout", "alpha_dropout", "feature_alpha_dropout"):
             call["train"] = True
         if self.derived and name == "batch_norm":
             call["training"] = True
+        if self.derived and name == "instance_norm":
+            call["use_input_stats"] = True
         in_place = name.endswith("_") and not name.startswith("__")
         if isinstance(node.kwargs.get("out"), torch.fx.Node):
             self._into(node, target, name, call)
@@ -277,6 +288,8 @@ class Walk:
             self._fold(node, target, name, call, in_place)
         elif name == "batch_norm" and call["training"]:
             self.cells[node] = Cell(self._batch_norm(node, call))
+        elif name == "instance_norm" and call["use_input_stats"] and call["running_mean"] is not None:
+            self.cells[node] = Cell(self._instance_norm(node, call))
         else:
             self._general(node, name, call, in_place)
 
@@ -345,11 +358,11 @@ class Walk:
             like = torch.full_like(like, float(fill.array) if isinstance(fill, Const) else fill)
         elif name in ("ones_like", "new_ones"):
             like = torch.ones_like(like)
-        return Const(like.numpy(), shape)
+        return Const(array_of(like), shape)
 
     def _fold(self, node: torch.fx.Node, target: Any, name: str, call: Call, in_place: bool) -> None:
-        args = [self.concrete(self.read(a)) for a in node.args]
-        kwargs = {k: self.concrete(self.read(v)) for k, v in node.kwargs.items()}
+        args = [self._typed(a) for a in node.args]
+        kwargs = {k: self._typed(v) for k, v in node.kwargs.items()}
         kwargs = {k: v for k, v in kwargs.items() if k not in ("device", "pin_memory", "layout")}
         with torch.no_grad():
             out = target(*args, **kwargs)
@@ -365,6 +378,14 @@ class Walk:
         else:
             self.cells[node] = Cell(made)
 
+    def _typed(self, x: Any) -> Any:
+        """For PyTorch itself, in the type that it has there: constants of 16 bits are kept in f32."""
+        if isinstance(x, (list, tuple)):
+            return type(x)(self._typed(y) for y in x)
+        made = self.concrete(self.read(x))
+        val = x.meta.get("val") if isinstance(x, torch.fx.Node) else None
+        return made.to(val.dtype) if isinstance(made, torch.Tensor) and isinstance(val, torch.Tensor) else made
+
     def _count(self, node: torch.fx.Node, before: Const, after: Const) -> None:
         """A counter is no value of ours: it is brought up to date when weights go back."""
         if after.array.dtype.kind != "i" or after.array.ndim:
@@ -375,20 +396,28 @@ class Walk:
 
     def _wrap(self, out: Any, val: Any) -> Any:
         if isinstance(out, torch.Tensor):
-            return Const(out.detach().cpu().numpy(), tuple(self.dim(d) for d in val.shape))
+            return Const(array_of(out), tuple(self.dim(d) for d in val.shape))
         if isinstance(out, (list, tuple)):
             return [self._wrap(o, v) for o, v in zip(out, val)]
         return out
 
     def _general(self, node: torch.fx.Node, name: str, call: Call, in_place: bool) -> None:
         key = name[:-1] if in_place else name
-        made = self._made(node, key, call)
+        made = self._rounded(node, self._made(node, key, call))
         if in_place:
             self._write_or_set(node, True, made)
         elif name in VIEWS and isinstance(node.args[0], torch.fx.Node) and not isinstance(made, (list, tuple)):
             self._view(node, name, call, made)
         else:
             self.cells[node] = Cell(made)
+
+    def _rounded(self, node: torch.fx.Node, made: Any) -> Any:
+        """What a constant of 16 bits meets is rounded to them, as there."""
+        val = node.meta.get("val")
+        half = HALVES.get(val.dtype) if isinstance(val, torch.Tensor) else None
+        if half is None or not isinstance(made, Tensor) or made.type != "f32":
+            return made
+        return self.build.cast(self.build.cast(made, half), "f32")
 
     def _made(self, node: torch.fx.Node, key: str, call: Call) -> Any:
         """By our own op, by those that PyTorch composes it of, or by PyTorch.  What an attempt left in the form is not written."""
@@ -455,13 +484,25 @@ class Walk:
         y, mean, inv = b.batch_norm(b.tensor(call["input"]), call["weight"], call["bias"], call["eps"])
         names = [self.buffers.get(self.cells[n], "") for n in node.args[3:5] if n is not None]
         if len(names) == 2 and all(n in self.states for n in names):
-            if call["momentum"] is None:
+            if call["momentum"] is None or (self.derived and not call["momentum"]):
                 raise Refused("batch norm with momentum=None (a cumulative mean)")
             running = [self.states[n] for n in names]
             rows = product(y.shape[:1] + y.shape[2:])
             moved = b.batch_norm_stats(running, mean, inv, rows, call["eps"], call["momentum"])
             self.states.update(zip(names, moved))
         return y
+
+    def _instance_norm(self, node: torch.fx.Node, call: Call) -> Tensor:
+        """Its running statistics are the means of those of the samples."""
+        b, x = self.build, self.build.tensor(call["input"])
+        within = list(range(2, x.rank))
+        found = b.reduce("mean", x, [0, *within], False), b.reduce("mean", b.variance(x, within, False, 1), [0], False)
+        for n, to in zip(node.args[3:5], found):
+            name = self.buffers.get(self.cells[n], "")
+            if name in self.states:
+                self.states[name] = b.move(self.states[name], to, call["momentum"], call["momentum"])
+        made: Tensor = OPS["instance_norm"](b, call)
+        return made
 
 
 def declared(dtype: torch.dtype) -> str:

@@ -33,7 +33,7 @@ OPS = Table()
 op = OPS.op
 METADATA_ONLY = {"zeros_like", "ones_like", "full_like", "empty_like", "new_zeros", "new_ones", "new_full", "new_empty"}
 RANDOM = {"bernoulli_", "bernoulli", "rand_like", "rand", "randn", "randn_like", "randint", "randperm", "multinomial", "poisson",
-          "uniform_", "uniform", "normal_", "normal", "normal_functional"}
+          "uniform_", "uniform", "rrelu_with_noise", "normal_", "normal", "normal_functional"}
 
 
 def some(x: Any, n: int) -> list[int]:

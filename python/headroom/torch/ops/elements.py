@@ -275,7 +275,11 @@ def elu(b: Build, c: Call) -> Tensor:
 
 @op("softplus")
 def softplus(b: Build, c: Call) -> Tensor:
-    return b.function("softplus", c["self"], c["beta"])
+    """A straight line beyond the threshold; from 20 on it is none but for rounding."""
+    x, y = c["self"], b.function("softplus", c["self"], c["beta"])
+    if c["threshold"] >= 20:
+        return y
+    return b.where(b.compare("greater", x, operand(c["threshold"] / c["beta"])), x, y)
 
 
 for _name in ("mish", "erf", "sin", "cos", "tan", "atan", "sinh", "cosh", "log1p", "expm1", "log_sigmoid", "celu", "selu",
@@ -387,6 +391,28 @@ def feature_dropout(b: Build, c: Call) -> Any:
     if not c["train"] or not c["p"]:
         return x
     return b.dropout(b.whole(x), c["p"], range(2, x.rank))
+
+
+@op("alpha_dropout", "feature_alpha_dropout")
+def alpha_dropout(b: Build, c: Call) -> Any:
+    """What is dropped becomes the lowest value of SELU, and mean and variance stay."""
+    x, p = c.x(), c["p"]
+    if not c["train"] or not p:
+        return x
+    lowest = 1.7580993408473766
+    a = ((lowest ** 2 * p + 1) * (1 - p)) ** -0.5
+    x = b.whole(x)
+    shared = range(2, x.rank) if "feature" in str(c.node.target) else ()
+    keep = b.affine(b.dropout(Tensor(b.form.fill("f32", x.shape, 1.0)), p, shared), 1 - p)
+    return b.map2("add", b.map2("mul", x, b.affine(keep, a)), b.affine(keep, lowest * a, lowest * a * (p - 1)))
+
+
+@op("rrelu_with_noise")
+def rrelu(b: Build, c: Call) -> Tensor:
+    x = b.plain(b.whole(c["self"]))
+    if not c["training"]:
+        return b.leaky_relu(x, (c["lower"] + c["upper"]) / 2)
+    return b.prelu(x, b.random(x.shape, "uniform", float(c["lower"]), float(c["upper"])))
 
 
 @op("bernoulli")
