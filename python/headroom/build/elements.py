@@ -144,6 +144,11 @@ class Elements(Shapes):
         metas = [(t.type, shape)] + ([("i32", shape)] if op == "max" else [])
         return Tensor(self.form.node(op, [t.value], metas, axes=axes, keep=keep)[0], order)
 
+    def root(self, t: Tensor) -> Tensor:
+        """The root of a sum of squares.  Of 0 its gradient is 0, as frameworks have it for lengths, distances and deviations, and not
+        infinite times 0."""
+        return self.map1("sqrt", self.maximum(t, Const(np.float32(1.1754944e-38))))
+
     def variance(self, t: Tensor, dims: Sequence[int], keep: bool, correction: int = 0) -> Tensor:
         centred = self.map2("sub", t, self.reduce("mean", t, dims, True))
         v = self.reduce("mean", self.map1("power", centred, exponent=2.0), dims, keep)

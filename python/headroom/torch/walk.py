@@ -18,7 +18,7 @@ from ..graph import Refused
 from ..size import Dim, Size, product
 from . import outside
 from .decompose import decomposed
-from .ops import METADATA_ONLY, OPS, RANDOM, VIEWS, Call
+from .ops import METADATA_ONLY, OPS, RANDOM, VIEWS, Call, pairs
 
 
 ASSERTIONS = ("_assert_tensor_metadata", "_assert_scalar", "sym_constrain_range_for_size", "_assert_async")
@@ -109,8 +109,12 @@ class Walk:
         self.buffers: dict[Cell, str] = {}  # every buffer's name
         self.states: dict[str, Any] = {}  # those that are states: the current value
         self.counters: dict[str, int] = {}  # whole-number buffers that grow by this much a step
+        self.notes: list[str] = []
         self.no_grad = False
         self.derived = False  # an eval program that stands for the training one: dropout and batch norm are switched on
+
+    def note(self, text: str) -> None:
+        self.notes += [] if text in self.notes else [text]
 
     # ---- sizes ----
 
@@ -319,7 +323,7 @@ class Walk:
 
     def _constant(self, call: Call) -> bool:
         def tensors(x: Any) -> list:
-            return [x] if isinstance(x, (Tensor, Const)) else [y for z in x for y in tensors(z)] \
+            return [x] if isinstance(x, (Tensor, Const, pairs.Pair)) else [y for z in x for y in tensors(z)] \
                 if isinstance(x, (list, tuple)) else []
 
         return all(isinstance(t, Const) for x in call.values() for t in tensors(x))
@@ -373,7 +377,7 @@ class Walk:
             self._count(node, call["self"], made)
         elif in_place:
             self._write_or_set(node, True, made)
-        elif name in VIEWS and isinstance(node.args[0], torch.fx.Node) and not isinstance(made, (list, tuple)):
+        elif name in VIEWS and isinstance(node.args[0], torch.fx.Node) and not isinstance(made, (list, tuple, pairs.Pair)):
             self._view(node, name, call, made)
         else:
             self.cells[node] = Cell(made)
@@ -406,7 +410,7 @@ class Walk:
         made = self._rounded(node, self._made(node, key, call))
         if in_place:
             self._write_or_set(node, True, made)
-        elif name in VIEWS and isinstance(node.args[0], torch.fx.Node) and not isinstance(made, (list, tuple)):
+        elif name in VIEWS and isinstance(node.args[0], torch.fx.Node) and not isinstance(made, (list, tuple, pairs.Pair)):
             self._view(node, name, call, made)
         else:
             self.cells[node] = Cell(made)
@@ -421,7 +425,11 @@ class Walk:
 
     def _made(self, node: torch.fx.Node, key: str, call: Call) -> Any:
         """By our own op, by those that PyTorch composes it of, or by PyTorch.  What an attempt left in the form is not written."""
+        val = node.meta.get("val")
         try:
+            if pairs.involved(list(call.values())) or (isinstance(val, torch.Tensor) and val.is_complex()):
+                known = key in pairs.PAIRS or key in pairs.EACH
+                return pairs.take(self.build, key, call) if known else self._composed(node, key)
             return OPS[key](self.build, call) if key in OPS else self._composed(node, key)
         except (Refused, ValueError, KeyError, IndexError, TypeError, AssertionError) as why:
             if self.outside is None:
@@ -435,9 +443,7 @@ class Walk:
         """An op without a counterpart, as PyTorch composes it of those that have one."""
         found = decomposed(node, node.target)
         if found is None:
-            val = node.meta.get("val")
-            complex_ = isinstance(val, torch.Tensor) and val.is_complex()
-            raise Refused(f"the op {name} has no counterpart" + ("; nor have complex numbers" if complex_ else self.way_out))
+            raise Refused(f"the op {name} has no counterpart{self.way_out}")
         module, inputs = found
         for hole, given in zip([n for n in module.graph.nodes if n.op == "placeholder"], inputs):
             self.cells[hole] = self.cells[given]
@@ -453,9 +459,9 @@ class Walk:
         def again(base: Any) -> Any:
             fresh = Call(call, node=node, walk=self)
             fresh["self"] = base
-            return OPS[name](self.build, fresh)
+            return pairs.take(self.build, name, fresh) if isinstance(base, pairs.Pair) else OPS[name](self.build, fresh)
 
-        put = (lambda base, value: back(self.build, Call(call, node=node, walk=self), base, value)) if back else None
+        put = (lambda base, value: pairs.put(self.build, back, Call(call, node=node, walk=self), base, value)) if back else None
         self.cells[node] = Cell(made, self.cells[node.args[0]], again, put)
 
     def _write_or_set(self, node: torch.fx.Node, in_place: bool, made: Any) -> None:

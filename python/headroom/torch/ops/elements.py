@@ -196,6 +196,19 @@ def neg(b: Build, c: Call) -> Tensor:
     return b.neg(c["self"])
 
 
+@op("fmod")
+def fmod(b: Build, c: Call) -> Tensor:
+    x, y = operand(c["self"]), operand(c["other"])
+    q = b.map2("div", x, y)
+    whole = b.map2("mul", b.function("sign", q), b.function("floor", b.map1("abs", q)))
+    return b.map2("sub", x, b.map2("mul", whole, y))
+
+
+@op("signbit")
+def signbit(b: Build, c: Call) -> Tensor:
+    return b.compare("less", c["self"], Const(np.float32(0)))
+
+
 @op("reciprocal")
 def reciprocal(b: Build, c: Call) -> Tensor:
     return b.map1("power", c["self"], exponent=-1.0)
@@ -304,12 +317,12 @@ def prelu(b: Build, c: Call) -> Tensor:
     return b.prelu(x, b.reshape(w, (n,) + (1,) * (x.rank - 2)) if n > 1 else w)
 
 
-@op("maximum")
+@op("maximum", "fmax")
 def maximum(b: Build, c: Call) -> Tensor:
     return b.maximum(c["self"], operand(c["other"]))
 
 
-@op("minimum")
+@op("minimum", "fmin")
 def minimum(b: Build, c: Call) -> Tensor:
     return b.minimum(c["self"], operand(c["other"]))
 
@@ -338,7 +351,7 @@ def choose(b: Build, mask: Any, yes: Any, no: Any) -> Tensor:
     return b.where(real(operand(mask)), real(finite(yes)), real(finite(no)))
 
 
-@op("clone", "contiguous", "alias", "lift_fresh_copy", "detach_")
+@op("clone", "contiguous", "alias", "positive", "lift_fresh_copy", "detach_")
 def same(b: Build, c: Call) -> Any:
     return c["self"]
 
@@ -348,7 +361,7 @@ def detach(b: Build, c: Call) -> Any:
     return b.map1("stop_gradient", c["self"]) if c["self"].type == "f32" else c["self"]
 
 
-@op("to", "_to_copy", "type_as", "float")
+@op("to", "_to_copy", "type_as", "float", "double")
 def to(b: Build, c: Call) -> Any:
     x, dtype = c["self"], str(c.node.meta["val"].dtype)[6:]
     given = getattr(c.node.args[0], "meta", {}).get("val")
@@ -359,7 +372,9 @@ def to(b: Build, c: Call) -> Any:
         return b.compare("not_equal", x, Const(np.float32(0)))
     if dtype in ("int64", "int32"):
         return x if was in ("bool", "int64", "int32") else b.cast(x, "i32")
-    if dtype == "float32":
+    if dtype == "float64":
+        c.walk.note("a cast to float64 is computed in f32")
+    if dtype in ("float32", "float64"):
         return b.cast(x, "f32")
     raise Refused(f"a cast to {dtype}; models are taken in f32, and trained in others by --precision")
 
@@ -417,9 +432,13 @@ def rrelu(b: Build, c: Call) -> Tensor:
 
 @op("bernoulli")
 def bernoulli(b: Build, c: Call) -> Tensor:
-    p = c["p"]
-    if not isinstance(p, (int, float)) or p <= 0:
-        raise Refused("random numbers by a tensor of probabilities")
+    """By a number, or by a tensor of probabilities."""
+    p = c.get("p")
+    p = c["self"] if p is None else p
+    if isinstance(p, (Tensor, Const)):
+        return b.compare("less", b.random(c.shape(), "uniform", 0.0, 1.0), operand(p))
+    if p <= 0:
+        raise Refused("random numbers with probability 0")
     return b.affine(b.noise(c["self"].shape, 1.0 - p), p)
 
 
@@ -447,6 +466,21 @@ def normal(b: Build, c: Call) -> Tensor:
     return b.map2("add", operand(mean), b.map2("mul", b.random(c.shape(), "normal", 0.0, 1.0), operand(deviation)))
 
 
-@op("randint", "randperm", "multinomial", "poisson")
+@op("exponential")
+def exponential(b: Build, c: Call) -> Tensor:
+    """-log(u) / rate."""
+    u = b.clip(b.random(c.shape(), "uniform", 0.0, 1.0), 1e-7, 1.0)
+    return b.affine(b.map1("log", u), -1.0 / c["lambd"])
+
+
+@op("randint", "randint_like")
+def randint(b: Build, c: Call) -> Tensor:
+    low, high = c.get("low") or 0, c["high"]
+    u = b.random(c.shape(), "uniform", float(low), float(high))
+    y = b.clip(b.function("floor", u), float(low), float(high - 1))
+    return y if c.node.meta["val"].dtype.is_floating_point else b.cast(y, "i32")
+
+
+@op("randperm", "multinomial", "poisson", "binomial", "cauchy", "log_normal", "geometric", "random")
 def no_random(b: Build, c: Call) -> Any:
-    raise Refused("random integers")
+    raise Refused(f"random numbers by {str(c.node.target).split('.')[1]}")

@@ -14,10 +14,17 @@ from .call import Call, op, operand
 @op("embedding")
 def embedding(b: Build, c: Call) -> Tensor:
     table, ids = c["weight"], c["indices"]
+    if c.get("scale_grad_by_freq"):
+        raise Refused("an embedding with scale_grad_by_freq, whose gradient depends on the whole batch")
     padding = c.get("padding_idx", -1)
     if padding is not None and padding >= 0 and isinstance(table, Tensor):
         return b.padded_embedding(table, ids, padding)
     return b.gather(table, ids)
+
+
+@op("embedding_renorm")
+def embedding_renorm(b: Build, c: Call) -> Tensor:
+    raise Refused("an embedding with max_norm: forward() writes into its parameter, which the optimizer alone may change")
 
 
 SUM, MEAN, MAX = 0, 1, 2  # modes of bags
@@ -64,9 +71,9 @@ def index(b: Build, c: Call) -> Tensor:
         raise Refused("indexing by a mask that depends on data: the size of the result would, too")
     if len(used) == 1:
         return b.take(x, used[0], by[used[0]])
-    if used != list(range(used[0], used[0] + len(used))):
-        raise Refused("indexing by tensors with a dimension between them")
     ids = [by[d] for d in used]
+    if used != list(range(used[0], used[0] + len(used))):  # what the numbers pick then comes first
+        return b.flat_rows(b.permute(x, used + [d for d in range(x.rank) if d not in used]), ids)
     if used[0] == 0 and every_sample(ids[0], x.shape[0]):
         if len(ids) == 2 and same_of_all(ids):
             places = ids[1].array.reshape(-1)

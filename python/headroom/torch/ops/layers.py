@@ -46,9 +46,12 @@ def cdist(b: Build, c: Call) -> Tensor:
     u, v, p = b.unsqueeze(b.tensor(c["x1"]), -2), b.unsqueeze(b.tensor(c["x2"]), -3), float(c["p"])
     d = b.map2("sub", u, v)
     if p == 2:
-        return b.map1("sqrt", b.reduce("sum", b.map1("power", d, exponent=2.0), [-1], False))
+        return b.root(b.reduce("sum", b.map1("power", d, exponent=2.0), [-1], False))
     if p not in (1, float("inf")):
-        raise Refused(f"distances of order {p:g}")
+        if p <= 0:
+            raise Refused(f"distances of order {p:g}")
+        total = b.reduce("sum", b.map1("power", b.map1("abs", d), exponent=p), [-1], False)
+        return b.map1("power", total, exponent=1.0 / p)
     return b.reduce("sum" if p == 1 else "max", b.map1("abs", d), [-1], False)
 
 
