@@ -300,14 +300,23 @@ for _name in ("mish", "erf", "sin", "cos", "tan", "atan", "sinh", "cosh", "log1p
     OPS[_name] = lambda b, c, _name=_name: b.function(_name, c["self"], c.get("alpha"))
 
 for _name, _how in {"eq": "equal", "ne": "not_equal", "lt": "less", "le": "less_equal", "gt": "greater",
-                    "ge": "greater_equal", "logical_and": "both", "logical_or": "either", "logical_xor": "one",
-                    "bitwise_and": "both", "bitwise_or": "either"}.items():
+                    "ge": "greater_equal", "logical_and": "both", "logical_or": "either", "logical_xor": "one"}.items():
     OPS[_name] = lambda b, c, _how=_how: b.compare(_how, operand(c["self"]), operand(c["other"]))
+
+for _name, _how in {"bitwise_and": "both", "bitwise_or": "either", "bitwise_xor": "one", "__and__": "both", "__or__": "either",
+                    "__xor__": "one"}.items():
+    OPS[_name] = lambda b, c, _how=_how: b.compare(_how, *(truth(c, operand(c[k])) for k in ("self", "other")))
+
+
+def truth(c: Call, x: Any) -> Any:
+    if str(c.node.meta["val"].dtype) != "torch.bool":
+        raise Refused(f"{str(c.node.target).split('.')[1]} of the bits of whole numbers{c.walk.way_out}")
+    return x
 
 
 @op("logical_not", "bitwise_not")
 def logical_not(b: Build, c: Call) -> Tensor:
-    return b.function("not", c["self"])
+    return b.function("not", truth(c, b.cast(b.tensor(operand(c["self"])), "f32")))
 
 
 @op("prelu")
