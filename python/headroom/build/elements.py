@@ -124,6 +124,14 @@ class Elements(Shapes):
         """0 with probability p, else 1 / (1 - p): a dropout of ones."""
         return self.dropout(Tensor(self.form.fill("f32", shape, 1.0)), p)
 
+    def alpha_dropout(self, t: Tensor, p: float, shared: Sequence[int] = ()) -> Tensor:
+        """What is dropped becomes the lowest value of SELU, and mean and variance stay."""
+        lowest = -1.7580993408473766
+        a = ((1 - p) * (1 + p * lowest ** 2)) ** -0.5
+        draws = tuple(1 if d in shared else s for d, s in enumerate(t.shape))
+        keep = self.compare("greater_equal", self.random(draws, "uniform", 0.0, 1.0), Const(np.float32(p)))
+        return self.affine(self.where(keep, t, Const(np.float32(lowest))), a, -a * lowest * p)
+
     def softmax(self, t: Tensor, dim: int, op: str = "softmax") -> Tensor:
         return self.map1(op, t, axis=t.order.index(dim % t.rank))
 

@@ -134,6 +134,7 @@ class Patches:
         self.modules, self.node = (layer, operation), layer.Node
         self.symbolic, self.call = keras.Layer.symbolic_call, keras.Layer.__call__
         self.within: list[str] = []  # paths of the layers that are being opened
+        self.masks: dict[int, dict] = {}  # of a layer that is being called: those of its arguments, which Keras keeps out of the node
         self.count = 0  # nodes, in the order of their calls
         two = keras.layers.Bidirectional
         self.fused = {n: getattr(two, n) for n in ("_can_attempt_fused_lstm", "_can_attempt_fused_gru") if hasattr(two, n)}
@@ -151,6 +152,7 @@ class Patches:
 
         def symbolic(self: Any, *args: Any, **kwargs: Any) -> Any:
             if whole(self):
+                patches.masks[id(self)] = {k: m for k, m in kwargs.items() if k.endswith("_mask") and m is not None}
                 return patches.symbolic(self, *args, **kwargs)
             patches.within.append(self.path)
             try:
@@ -161,7 +163,9 @@ class Patches:
         def made(operation: Any, **rest: Any) -> Any:
             if not whole(operation):
                 return None
-            node = patches.node(operation=operation, **rest)
+            given = rest.get("call_kwargs") or {}
+            masks = {k: m for k, m in patches.masks.pop(id(operation), {}).items() if given.get(k) is None}
+            node = patches.node(operation=operation, **{**rest, "call_kwargs": {**given, **masks}} if masks else rest)
             inner = isinstance(operation, keras.Layer)
             node.headroom_layer = operation.path if inner else patches.within[-1] if patches.within else ""
             node.headroom_number = patches.count

@@ -24,7 +24,10 @@ def _same(input: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
 
 
 def _alpha(input: torch.Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> torch.Tensor:
-    return input * ((1 - p) / (1.7580993408473766 ** 2 * p + 1)) ** 0.5 if training else input
+    """Every draw at 0.5 keeps all, or drops all."""
+    lowest = -1.7580993408473766
+    a = ((1 - p) * (1 + p * lowest ** 2)) ** -0.5
+    return a * (input if p <= 0.5 else torch.full_like(input, lowest)) - a * lowest * p if training and p else input
 
 
 def _leaky(input: torch.Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False, inplace: bool = False) -> torch.Tensor:

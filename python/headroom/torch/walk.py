@@ -28,6 +28,10 @@ def type_name(dtype: torch.dtype) -> str:
     return str(dtype).split(".")[1]
 
 
+# What counts samples, or puts those of several tensors beside each other.
+WHOLE = ("cat", "concat", "stack", "sum", "prod", "var", "std", "var_mean", "std_mean", "batch_norm", "scaled_dot_product_attention", "lstm",
+         "gru", "rnn_tanh", "rnn_relu", "lstm_cell", "gru_cell", "rnn_tanh_cell", "rnn_relu_cell", "gather", "scatter", "scatter_add",
+         "scatter_reduce", "index_add", "index_copy", "index_put", "index_reduce")
 HALVES = {torch.bfloat16: "bf16", torch.float16: "f16"}
 
 
@@ -319,7 +323,19 @@ class Walk:
             call[a.name] = self.read(x)
         for k, x in node.kwargs.items():
             call[k] = self.read(x)
+        if target._schema.name.split("::")[1].rstrip("_") in WHOLE:
+            given = {a.name: x for a, x in zip(arguments, node.args)} | dict(node.kwargs)
+            call.update({k: self._whole_of(x, call[k]) for k, x in given.items()})
         return call
+
+    def _whole_of(self, x: Any, value: Any) -> Any:
+        """With a row for every sample, where one that all share stands for them."""
+        if isinstance(x, (list, tuple)):
+            return type(x)(self._whole_of(y, v) for y, v in zip(x, value))
+        val = x.meta.get("val") if isinstance(x, torch.fx.Node) else None
+        if not isinstance(value, Tensor) or not isinstance(val, torch.Tensor) or value.rank != val.dim():
+            return value
+        return self.build.broadcast(value, self.shape(x))
 
     def _constant(self, call: Call) -> bool:
         def tensors(x: Any) -> list:

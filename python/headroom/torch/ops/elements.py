@@ -419,16 +419,10 @@ def feature_dropout(b: Build, c: Call) -> Any:
 
 @op("alpha_dropout", "feature_alpha_dropout")
 def alpha_dropout(b: Build, c: Call) -> Any:
-    """What is dropped becomes the lowest value of SELU, and mean and variance stay."""
-    x, p = c.x(), c["p"]
-    if not c["train"] or not p:
+    x = b.whole(c.x())
+    if not c["train"] or not c["p"]:
         return x
-    lowest = 1.7580993408473766
-    a = ((lowest ** 2 * p + 1) * (1 - p)) ** -0.5
-    x = b.whole(x)
-    shared = range(2, x.rank) if "feature" in str(c.node.target) else ()
-    keep = b.affine(b.dropout(Tensor(b.form.fill("f32", x.shape, 1.0)), p, shared), 1 - p)
-    return b.map2("add", b.map2("mul", x, b.affine(keep, a)), b.affine(keep, lowest * a, lowest * a * (p - 1)))
+    return b.alpha_dropout(x, c["p"], range(2, x.rank) if "feature" in str(c.node.target) else ())
 
 
 @op("rrelu_with_noise")
