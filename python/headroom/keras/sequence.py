@@ -1,5 +1,5 @@
-"""Attention of Keras.  Masks become numbers that are added to the scores.  From a query that is masked itself all keys are hidden, so that
-each has the same share: what comes of it counts where nothing masks it later."""
+"""Attention of Keras.  Masks of keys become numbers that are added to the scores.  From a query that is masked itself all keys are
+hidden, so that each has the same share: the mean of the values, which needs no scores."""
 from __future__ import annotations
 
 from typing import Any, Optional
@@ -26,10 +26,6 @@ def of_scores(b: Build, c: Call) -> Optional[Any]:
         if mask is not None:
             m = added(b, b.reshape(b.whole(mask), (mask.shape[0], 1, 1, mask.shape[1])))
             out = m if out is None else b.minimum(out, m)
-    mask = c.kwargs.get("query_mask")
-    if mask is not None:
-        m = added(b, b.reshape(b.whole(mask), (mask.shape[0], 1, mask.shape[1], 1)))
-        out = m if out is None else b.minimum(out, m)
     mask = c.kwargs.get("attention_mask")
     if mask is not None:
         m = added(b, mask)
@@ -57,12 +53,24 @@ def attention(b: Build, c: Call) -> Any:
         y, shares = b.attention_and_shares(q, k, v, of_scores(b, c), causal, None, rate)
     else:
         y = b.attention(q, k, v, of_scores(b, c), causal, None, rate)
+    y = of_hidden_rows(b, c, y, v)
     heads, depth = op._output_dense.kernel.shape[:2]
     y = b.permute(y, (0, 2, 1, 3))
     y = b.reshape(y, y.shape[:2] + (heads * depth,))
     kernel = b.reshape(c.weight(op._output_dense.kernel), (heads * depth, op._output_dense.kernel.shape[2]))
     y = b.linear(y, kernel, c.weight(op._output_dense.bias), transposed=False)
     return y if shares is None else [y, shares]
+
+
+def of_hidden_rows(b: Build, c: Call, y: Tensor, v: Tensor) -> Tensor:
+    mask = c.kwargs.get("query_mask")
+    if mask is None:
+        return y
+    mean = b.reduce("mean", v, [2], True)
+    if mean.shape[1] != y.shape[1]:
+        mean = b._repeat_heads(mean, y.shape[1])
+    shown = b.reshape(b.cast(b.whole(mask), "f32"), (mask.shape[0], 1, mask.shape[1], 1))
+    return b.where(shown, y, mean)
 
 
 def _project(b: Build, c: Call, x: Tensor, dense: Any) -> Tensor:
