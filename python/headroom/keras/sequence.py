@@ -1,5 +1,5 @@
 """Attention of Keras.  Masks of keys become numbers that are added to the scores.  From a query that is masked itself all keys are
-hidden, so that each has the same share: the mean of the values, which needs no scores."""
+hidden: each has the same share there, or none."""
 from __future__ import annotations
 
 from typing import Any, Optional
@@ -47,13 +47,14 @@ def attention(b: Build, c: Call) -> Any:
     q, k, v = (_project(b, c, x, d) for x, d in ((query, op._query_dense), (key, op._key_dense), (value, op._value_dense)))
     rate = getattr(op, "_dropout", None)
     rate = op.dropout if rate is None else rate
+    whole = bool(c.kwargs.get("return_attention_scores") or rate)
     causal, rate = bool(c.kwargs.get("use_causal_mask")), float(rate) if c.training else 0.0
     shares: Any = None
     if c.kwargs.get("return_attention_scores"):
         y, shares = b.attention_and_shares(q, k, v, of_scores(b, c), causal, None, rate)
     else:
         y = b.attention(q, k, v, of_scores(b, c), causal, None, rate)
-    y = of_hidden_rows(b, c, y, v)
+    y, shares = of_hidden_rows(b, c, y, v, shares, whole)
     heads, depth = op._output_dense.kernel.shape[:2]
     y = b.permute(y, (0, 2, 1, 3))
     y = b.reshape(y, y.shape[:2] + (heads * depth,))
@@ -62,15 +63,18 @@ def attention(b: Build, c: Call) -> Any:
     return y if shares is None else [y, shares]
 
 
-def of_hidden_rows(b: Build, c: Call, y: Tensor, v: Tensor) -> Tensor:
+def of_hidden_rows(b: Build, c: Call, y: Tensor, v: Tensor, shares: Optional[Tensor], whole: bool) -> tuple[Tensor, Optional[Tensor]]:
+    """`whole`: Keras makes the scores, for dropout or because they are asked for, and then has 0 there."""
     mask = c.kwargs.get("query_mask")
     if mask is None:
-        return y
+        return y, shares
+    shown = b.reshape(b.cast(b.whole(mask), "f32"), (mask.shape[0], 1, mask.shape[1], 1))
+    if whole:
+        return b.map2("mul", y, shown), None if shares is None else b.map2("mul", shares, shown)
     mean = b.reduce("mean", v, [2], True)
     if mean.shape[1] != y.shape[1]:
         mean = b._repeat_heads(mean, y.shape[1])
-    shown = b.reshape(b.cast(b.whole(mask), "f32"), (mask.shape[0], 1, mask.shape[1], 1))
-    return b.where(shown, y, mean)
+    return b.where(shown, y, mean), shares
 
 
 def _project(b: Build, c: Call, x: Tensor, dense: Any) -> Tensor:

@@ -442,24 +442,25 @@ class Walk:
     def _made(self, node: torch.fx.Node, key: str, call: Call) -> Any:
         """By our own op, by those that PyTorch composes it of, or by PyTorch.  What an attempt left in the form is not written."""
         val = node.meta.get("val")
+        complex_ = pairs.involved(list(call.values())) or (isinstance(val, torch.Tensor) and val.is_complex())
         try:
-            if pairs.involved(list(call.values())) or (isinstance(val, torch.Tensor) and val.is_complex()):
-                known = key in pairs.PAIRS or key in pairs.EACH
-                return pairs.take(self.build, key, call) if known else self._composed(node, key)
-            return OPS[key](self.build, call) if key in OPS else self._composed(node, key)
+            if complex_ and (key in pairs.PAIRS or key in pairs.EACH):
+                return pairs.take(self.build, key, call)
+            return OPS[key](self.build, call) if key in OPS and not complex_ else self._composed(node, key, complex_)
         except (Refused, ValueError, KeyError, IndexError, TypeError, AssertionError) as why:
-            if self.outside is None:
+            if self.outside is None or complex_:
                 raise
             try:
                 return outside.take(self.build, self.outside, node, node.target, call, where(node))
             except Refused as other:
                 raise Refused(f"{why.what if isinstance(why, Refused) else why}; {other.what}", where(node)) from None
 
-    def _composed(self, node: torch.fx.Node, name: str) -> Any:
+    def _composed(self, node: torch.fx.Node, name: str, complex_: bool = False) -> Any:
         """An op without a counterpart, as PyTorch composes it of those that have one."""
         found = decomposed(node, node.target)
         if found is None:
-            raise Refused(f"the op {name} has no counterpart{self.way_out}")
+            raise Refused(f"the op {name} of complex numbers has no counterpart" if complex_ else
+                          f"the op {name} has no counterpart{self.way_out}")
         module, inputs = found
         for hole, given in zip([n for n in module.graph.nodes if n.op == "placeholder"], inputs):
             self.cells[hole] = self.cells[given]
