@@ -17,6 +17,7 @@ from ..loss import class_dim
 from ..sides import Unlike
 from .export import as_real
 from .sides import Sides
+from .walk import array_of
 
 
 def _same(input: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
@@ -172,7 +173,7 @@ def theirs(module: torch.nn.Module, inputs: Sequence[torch.Tensor], label: Optio
             grads = {n: p.grad.to_dense() for n, p in m.named_parameters() if p.grad is not None}
             if i == 0:
                 out.gradients = {n: as_real(g).numpy().copy() for n, g in grads.items()}
-                out.states = {n: t.detach().numpy().copy() for n, t in m.named_buffers()}
+                out.states = {n: array_of(t).copy() for n, t in m.named_buffers()}
             with torch.no_grad():
                 for n, p in m.named_parameters():
                     if n in grads:
