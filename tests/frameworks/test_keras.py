@@ -88,6 +88,26 @@ class Prepared(unittest.TestCase):
         y = keras.layers.MultiHeadAttention(2, 3)(x, x, attention_mask=mask)
         self.same([x, mask], keras.layers.Dense(3)(keras.layers.Flatten()(y)))
 
+    def test_padding_is_hidden_from_attention(self) -> None:
+        """By the mask that an embedding makes, which Keras hands on beside the arguments."""
+        L, x = keras.layers, keras.Input((6,), dtype="int32")
+        y = L.Embedding(5, 8, mask_zero=True)(x)
+        _, shares = L.MultiHeadAttention(2, 4)(y * 2, y * 2, return_attention_scores=True)  # operators hand no mask on
+        z, _ = L.MultiHeadAttention(2, 4)(y, y, return_attention_scores=True)
+        y = L.LayerNormalization()(L.Add()([y, z]))
+        y = L.GlobalAveragePooling1D()(L.MultiHeadAttention(2, 4)(y, y))
+        self.same(x, L.Dense(3)(L.Concatenate()([y, L.Flatten()(shares)])))
+
+    def test_patches_orders_and_pools_to_a_size(self) -> None:
+        L, x = keras.layers, keras.Input((8, 8, 2))
+        y = keras.ops.image.extract_patches(L.Conv2D(4, 3, padding="same")(x), 4)
+        y = L.AlphaDropout(0.2)(L.RMSNormalization(axis=(-2, -1))(L.Reshape((4, 64))(y)))
+        y = keras.ops.sort(y, axis=1) + keras.ops.moments(y, axes=[1], keepdims=True)[1]
+        y = keras.ops.logaddexp(y, keras.ops.std(y, axis=1, keepdims=True)) + keras.ops.norm(y, axis=-1, keepdims=True)
+        if hasattr(L, "AdaptiveMaxPooling1D"):
+            y = L.AdaptiveMaxPooling1D(3)(y)
+        self.same(x, L.Dense(3)(L.Flatten()(y)))
+
     def test_lora_is_opened(self) -> None:
         x, dense = keras.Input((6,)), keras.layers.Dense(5)
         y = keras.layers.Dense(3)(dense(x))
@@ -181,7 +201,6 @@ class Refusals(unittest.TestCase):
 
     def test_what_cannot_be_taken_is_refused_by_the_name_of_its_layer(self) -> None:
         L = keras.layers
-        self.refused(L.AlphaDropout(0.1, name="loud"), (8,))
         self.refused(L.SpectralNormalization(L.Dense(3), name="bound"), (8,))
         self.refused(L.RandomZoom(0.1, name="mirror"), (8, 8, 3))
         self.refused(L.TimeDistributed(L.BatchNormalization(), name="apart"), (4, 3))

@@ -124,6 +124,14 @@ class Elements(Shapes):
         """0 with probability p, else 1 / (1 - p): a dropout of ones."""
         return self.dropout(Tensor(self.form.fill("f32", shape, 1.0)), p)
 
+    def alpha_dropout(self, t: Tensor, p: float, shared: Sequence[int] = ()) -> Tensor:
+        """What is dropped becomes the lowest value of SELU, and mean and variance stay."""
+        lowest = -1.7580993408473766
+        a = ((1 - p) * (1 + p * lowest ** 2)) ** -0.5
+        draws = tuple(1 if d in shared else s for d, s in enumerate(t.shape))
+        keep = self.compare("greater_equal", self.random(draws, "uniform", 0.0, 1.0), Const(np.float32(p)))
+        return self.affine(self.where(keep, t, Const(np.float32(lowest))), a, -a * lowest * p)
+
     def softmax(self, t: Tensor, dim: int, op: str = "softmax") -> Tensor:
         return self.map1(op, t, axis=t.order.index(dim % t.rank))
 
@@ -143,6 +151,11 @@ class Elements(Shapes):
             order = [rank[d] for d in kept]
         metas = [(t.type, shape)] + ([("i32", shape)] if op == "max" else [])
         return Tensor(self.form.node(op, [t.value], metas, axes=axes, keep=keep)[0], order)
+
+    def root(self, t: Tensor) -> Tensor:
+        """The root of a sum of squares.  Of 0 its gradient is 0, as frameworks have it for lengths, distances and deviations, and not
+        infinite times 0."""
+        return self.map1("sqrt", self.maximum(t, Const(np.float32(1.1754944e-38))))
 
     def variance(self, t: Tensor, dims: Sequence[int], keep: bool, correction: int = 0) -> Tensor:
         centred = self.map2("sub", t, self.reduce("mean", t, dims, True))

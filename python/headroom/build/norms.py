@@ -80,9 +80,14 @@ class Norms(Images):
                               eps=float(eps), groups=groups)
         return Tensor(made[0], x.order)
 
-    def rms_norm(self, x: Tensor, gamma: Any, eps: float) -> Tensor:
+    def rms_norm(self, x: Tensor, gamma: Any, eps: float, dims: int = 1) -> Tensor:
+        """Over the last `dims` dimensions."""
+        shape = x.shape
+        if dims > 1:
+            x = self.reshape(self.plain(x), shape[:-dims] + (product(shape[-dims:]),))
         x = self.last(x)
-        gamma = self.plain(gamma) if gamma is not None else self.ones(x.shape[-1])
+        n = x.shape[-1]
+        gamma = self.reshape(self.plain(gamma), (n,)) if gamma is not None else self.ones(n)
         rows = x.value.shape[:-1]
-        return Tensor(self.form.node("rms_norm", [x.value, gamma.value], [(x.type, x.value.shape), ("f32", rows)],
-                                     eps=float(eps))[0], x.order)
+        y = self.form.node("rms_norm", [x.value, gamma.value], [(x.type, x.value.shape), ("f32", rows)], eps=float(eps))[0]
+        return self.reshape(Tensor(y, x.order), shape)

@@ -47,6 +47,20 @@ class Picks(Products):
         hit = self.grown(self.put_along(ones, index, dim, x.shape[dim]), x.shape)
         return self.where(hit, put, x)
 
+    def scatter_max(self, index: Tensor, source: Tensor, dim: int, size: int) -> tuple[Tensor, Tensor]:
+        """The largest of the elements with the same number, and 1 where there are any.  Sorted by their size and then by their number,
+        which keeps the order of equals, the first of each number is the largest: nothing as large as both dimensions is made."""
+        dim %= source.rank
+        values, order = self.top_k(source, source.shape[dim], dim)
+        index = self.cast(self.take_along(index, order, dim), "f32")
+        sorted_, order = self.top_k(index, source.shape[dim], dim, largest=False)
+        values, n = self.take_along(values, order, dim), source.shape[dim] - 1
+        first = Tensor(self.form.fill("f32", tuple(1 if i == dim else s for i, s in enumerate(source.shape)), 1.0))
+        if n:
+            next_ = self.compare("not_equal", self.slice(sorted_, dim, 1, n), self.slice(sorted_, dim, 0, n))
+            first = self.concat([first, next_], dim)
+        return tuple(self.put_along(x, sorted_, dim, size) for x in (self.map2("mul", values, first), first))  # type: ignore
+
     def grown(self, t: Tensor, shape: Shape) -> Tensor:
         """With zeros behind, where it is smaller."""
         return self.pad(t, {d: (0, s - t.shape[d]) for d, s in enumerate(shape) if t.shape[d] != s})
@@ -92,10 +106,25 @@ class Picks(Products):
                 row = self.reshape(self.every(c.shape[d]), tuple(s if i == d else 1 for i, s in enumerate(c.shape)))
                 step, begin = (Const(x.astype("float32")) for x in (second - first, first))
                 made = self.plain(self.map2("add", self.map2("mul", row, step), begin))
+            made = self.periodic(c, d) if made is None else made
         if made is None:
             return super().numbered(c, type_)
         type_ = type_ or ("i32" if c.array.dtype.kind in "iu" else None)
         return self.cast(made, type_) if type_ else made
+
+    def periodic(self, c: Const, d: int) -> Optional[Tensor]:
+        """The same numbers of every sample in a dimension that the batch was joined to, as heads are: samples outside, or inside."""
+        per, plus = c.shape[d].per, c.shape[d].plus
+        if plus or per == 1:
+            return None
+        for batch, apart in ((d, (Size(1), per)), (d + 1, (per, Size(1)))):
+            sizes = [-1 if isinstance(n, Size) else n for n in apart]
+            array = c.array.reshape(c.array.shape[:d] + tuple(sizes) + c.array.shape[d + 1:])
+            one = np.take(array, [0], axis=batch)
+            if np.array_equal(np.broadcast_to(one, array.shape), array):
+                whole = c.shape[:d] + apart + c.shape[d + 1:]
+                return self.reshape(self.broadcast(self.const(Const(one)), whole), c.shape)
+        return None
 
     def every(self, n: Size) -> Tensor:
         """0, 1 ... n - 1."""

@@ -20,21 +20,27 @@ class Sequences(Products):
             return self.squeeze(y, [1])
         depth = q.shape[-1]
         scale = scale if scale is not None else float(depth) ** -0.5
-        heads = q.shape[1] if q.rank == 4 else 0
         learnt = isinstance(mask, Tensor) and self.learns(mask)
         if q.rank == 4 and v.shape[-1] == depth and (not causal or q.shape[2] == k.shape[2]) \
                 and not (learnt and (causal or dropout)):
             return self._attention(q, k, v, mask, causal, scale, dropout)
-        if q.rank == 4 and k.shape[1] != heads:
-            k, v = (self._repeat_heads(x, heads) for x in (k, v))
+        return self.attention_and_shares(q, k, v, mask, causal, scale, dropout)[0]
+
+    def attention_and_shares(self, q: Tensor, k: Tensor, v: Tensor, mask: Optional[Any], causal: bool, scale: Optional[float],
+                             dropout: float = 0.0) -> tuple[Tensor, Tensor]:
+        """Also the share of each key, (B, H, T, S), before dropout: the scores are whole."""
+        scale = scale if scale is not None else float(q.shape[-1]) ** -0.5
+        if q.rank == 4 and k.shape[1] != q.shape[1]:
+            k, v = (self._repeat_heads(x, q.shape[1]) for x in (k, v))
         scores = self.affine(self.matmul(q, self.permute(k, list(range(k.rank - 2)) + [k.rank - 1, k.rank - 2])), scale)
         if causal:
             t, s = q.shape[-2], k.shape[-2]
             hidden = np.triu(np.ones((t, s), bool), 1)
-            mask = Const(np.where(hidden, np.float32(MASKED), np.float32(0)))
+            scores = self.map2("add", scores, Const(np.where(hidden, np.float32(MASKED), np.float32(0))))
         if mask is not None:
             scores = self.map2("add", scores, self._added(mask))
-        return self.matmul(self.dropout(self.softmax(scores, -1), dropout), v)
+        shares = self.softmax(scores, -1)
+        return self.matmul(self.dropout(shares, dropout), v), shares
 
     def shown(self, mask: Any) -> Any:
         """A mask of truths as bytes, where 0 hides.  One that was spread over the queries is taken as it was, a row for all of them."""

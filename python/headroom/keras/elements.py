@@ -269,7 +269,19 @@ def logic(b: Build, c: Call) -> Tensor:
 @layer("Var", "Std")
 def variance(b: Build, c: Call) -> Tensor:
     v = b.variance(c.x(), c.axes(c.x().rank), c.keep)
-    return b.map1("sqrt", v) if type(c.op).__name__ == "Std" else v
+    return b.root(v) if type(c.op).__name__ == "Std" else v
+
+
+@layer("Moments")
+def moments(b: Build, c: Call) -> list:
+    axes, keep = [a % c.x().rank for a in c.op.axes], bool(c.op.keepdims)
+    return [b.reduce("mean", c.x(), axes, keep), b.variance(c.x(), axes, keep)]
+
+
+@layer("Logaddexp")
+def logaddexp(b: Build, c: Call) -> Tensor:
+    x, y = c.args[0], operand(c.args[1])
+    return b.map2("add", b.function("softplus", b.map2("sub", b.tensor(operand(x)), y)), y)
 
 
 @layer("Logsumexp")
@@ -290,7 +302,7 @@ def norm(b: Build, c: Call) -> Tensor:
         return b.reduce("sum", b.map1("abs", x), axes, c.keep)
     if of not in (None, "fro", 2) or of == 2 and len(axes) > 1:
         raise Refused(f"norm of the order {of}")
-    return b.map1("sqrt", b.reduce("sum", b.map1("power", x, exponent=2.0), axes, c.keep))
+    return b.root(b.reduce("sum", b.map1("power", x, exponent=2.0), axes, c.keep))
 
 
 @layer("Argmax")

@@ -176,6 +176,14 @@ def pooling(b: Build, c: Call) -> Tensor:
     return back(b, c.op, y)
 
 
+@layer(*[f"Adaptive{k}Pooling{n}D" for k in ("Max", "Average") for n in (1, 2, 3)])
+def adaptive_pooling(b: Build, c: Call) -> Tensor:
+    x = channels_last(b, c.op, c.x())
+    op = "max_pool" if "Max" in type(c.op).__name__ else "avg_pool"
+    y = behind(b, b.adaptive(op, ahead(b, x), several(c.op.output_size, x.rank - 2)))
+    return back(b, c.op, y)
+
+
 def pool3d(b: Build, op: str, x: Tensor, kernel: Sequence[int], stride: Sequence[int],
            pads: Sequence[tuple[int, int]]) -> Tensor:
     """Over the pixels of each plane, then over the planes."""

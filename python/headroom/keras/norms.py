@@ -74,10 +74,8 @@ def layer_norm(b: Build, c: Call) -> Tensor:
 @layer("RMSNormalization")
 def rms_norm(b: Build, c: Call) -> Tensor:
     axes = c.op.axis if isinstance(c.op.axis, (list, tuple)) else [c.op.axis]
-    if len(axes) != 1:
-        raise Refused("RMSNormalization over several axes")
     dims, back = over(c.x(), axes)
-    return b.permute(b.rms_norm(b.permute(c.x(), dims), c.weight(c.op.scale), c.op.epsilon), back)
+    return b.permute(b.rms_norm(b.permute(c.x(), dims), c.weight(c.op.scale), c.op.epsilon, len(axes)), back)
 
 
 @layer("GroupNormalization")
@@ -123,9 +121,9 @@ def gaussian_dropout(b: Build, c: Call) -> Any:
 
 @layer("AlphaDropout")
 def alpha_dropout(b: Build, c: Call) -> Any:
-    if c.training and c.op.rate:
-        raise Refused("AlphaDropout; Dropout and GaussianDropout are taken")
-    return c.x()
+    x, shape = c.x(), getattr(c.op, "noise_shape", None) or ()
+    shared = [i for i, d in enumerate(shape) if d == 1 and x.shape[i] != 1]
+    return b.alpha_dropout(x, c.op.rate, shared) if c.training and c.op.rate else x
 
 
 @layer("Drawn")

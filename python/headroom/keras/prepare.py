@@ -21,6 +21,31 @@ def resizing(b: Build, c: Call) -> Tensor:
     return back(b, op, behind(b, b.resize(ahead(b, x), (op.height, op.width), op.interpolation)))
 
 
+@layer("Resize")
+def resize(b: Build, c: Call) -> Tensor:
+    """ops.image.resize."""
+    op, x = c.op, channels_last(b, c.op, b.cast(c.x(), "f32"))
+    other = [name for name in ("antialias", "crop_to_aspect_ratio", "pad_to_aspect_ratio") if getattr(op, name, False)]
+    if op.interpolation not in ("nearest", "bilinear") or other or x.rank != 4:
+        raise Refused(f"ops.image.resize of {x.rank} dimensions by {op.interpolation}" + "".join(f", {name}" for name in other))
+    return back(b, op, behind(b, b.resize(ahead(b, x), op.size, op.interpolation)))
+
+
+@layer("ExtractPatches")
+def extract_patches(b: Build, c: Call) -> Tensor:
+    """Patches beside each other, as vision transformers cut them."""
+    op, x = c.op, channels_last(b, c.op, c.x())
+    kh, kw = (op.size, op.size) if isinstance(op.size, int) else op.size
+    strides = (op.strides, op.strides) if isinstance(op.strides, int) else tuple(op.strides or (kh, kw))
+    if x.rank != 4 or strides != (kh, kw) or op.dilation_rate not in (1, (1, 1)) or op.padding != "valid":
+        raise Refused("ops.image.extract_patches with patches that overlap, padding or dilation")
+    n, height, width, channels = x.shape
+    h, w = height // kh, width // kw
+    x = b.slice(b.slice(x, 1, 0, h * kh), 2, 0, w * kw)
+    y = b.permute(b.reshape(x, (n, h, kh, w, kw, channels)), (0, 1, 3, 2, 4, 5))
+    return back(b, op, b.reshape(y, (n, h, w, kh * kw * channels)))
+
+
 @layer("CenterCrop")
 def center_crop(b: Build, c: Call) -> Tensor:
     op, x = c.op, channels_last(b, c.op, b.cast(c.x(), "f32"))

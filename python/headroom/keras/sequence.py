@@ -1,5 +1,5 @@
-"""Attention of Keras.  Masks of keys become numbers that are added to the scores; a mask of queries changes only rows that are masked
-themselves, and is left out."""
+"""Attention of Keras.  Masks of keys become numbers that are added to the scores.  From a query that is masked itself all keys are
+hidden: each has the same share there, or none."""
 from __future__ import annotations
 
 from typing import Any, Optional
@@ -35,26 +35,46 @@ def of_scores(b: Build, c: Call) -> Optional[Any]:
 
 
 @layer("MultiHeadAttention", "GroupedQueryAttention", "GroupQueryAttention")
-def attention(b: Build, c: Call) -> Tensor:
+def attention(b: Build, c: Call) -> Any:
     op = c.op
     query, value = c.get("query", 0), c.get("value", 1)
     key = c.kwargs.get("key", c.args[2] if len(c.args) > 2 else None)
     key = value if key is None else key
     if query.rank != 3 or key.rank != 3:
         raise Refused("attention over more than one dimension")
-    if c.kwargs.get("return_attention_scores"):
-        raise Refused("attention that returns its scores")
     if getattr(op, "sliding_window", None) is not None or getattr(op, "use_gate", False):
         raise Refused("attention with a sliding window or a gate")
     q, k, v = (_project(b, c, x, d) for x, d in ((query, op._query_dense), (key, op._key_dense), (value, op._value_dense)))
     rate = getattr(op, "_dropout", None)
     rate = op.dropout if rate is None else rate
-    y = b.attention(q, k, v, of_scores(b, c), bool(c.kwargs.get("use_causal_mask")), None, float(rate) if c.training else 0.0)
+    whole = bool(c.kwargs.get("return_attention_scores") or rate)
+    causal, rate = bool(c.kwargs.get("use_causal_mask")), float(rate) if c.training else 0.0
+    shares: Any = None
+    if c.kwargs.get("return_attention_scores"):
+        y, shares = b.attention_and_shares(q, k, v, of_scores(b, c), causal, None, rate)
+    else:
+        y = b.attention(q, k, v, of_scores(b, c), causal, None, rate)
+    y, shares = of_hidden_rows(b, c, y, v, shares, whole)
     heads, depth = op._output_dense.kernel.shape[:2]
     y = b.permute(y, (0, 2, 1, 3))
     y = b.reshape(y, y.shape[:2] + (heads * depth,))
     kernel = b.reshape(c.weight(op._output_dense.kernel), (heads * depth, op._output_dense.kernel.shape[2]))
-    return b.linear(y, kernel, c.weight(op._output_dense.bias), transposed=False)
+    y = b.linear(y, kernel, c.weight(op._output_dense.bias), transposed=False)
+    return y if shares is None else [y, shares]
+
+
+def of_hidden_rows(b: Build, c: Call, y: Tensor, v: Tensor, shares: Optional[Tensor], whole: bool) -> tuple[Tensor, Optional[Tensor]]:
+    """`whole`: Keras makes the scores, for dropout or because they are asked for, and then has 0 there."""
+    mask = c.kwargs.get("query_mask")
+    if mask is None:
+        return y, shares
+    shown = b.reshape(b.cast(b.whole(mask), "f32"), (mask.shape[0], 1, mask.shape[1], 1))
+    if whole:
+        return b.map2("mul", y, shown), None if shares is None else b.map2("mul", shares, shown)
+    mean = b.reduce("mean", v, [2], True)
+    if mean.shape[1] != y.shape[1]:
+        mean = b._repeat_heads(mean, y.shape[1])
+    return b.where(shown, y, mean), shares
 
 
 def _project(b: Build, c: Call, x: Tensor, dense: Any) -> Tensor:

@@ -192,6 +192,8 @@ def take_along(b: Build, c: Call) -> Tensor:
 
 @layer("OneHot", "CategoryEncoding")
 def one_hot(b: Build, c: Call) -> Tensor:
+    if getattr(c.op, "output_mode", None) == "multi_hot" and c.x().rank == 2:
+        return b.reduce("max", b.one_hot(c.x(), c.op.num_tokens), [1], False)
     if type(c.op).__name__ == "CategoryEncoding" and c.op.output_mode != "one_hot":
         raise Refused(f"CategoryEncoding with output_mode={c.op.output_mode}")
     x, axis = c.x(), getattr(c.op, "axis", -1)
@@ -203,6 +205,16 @@ def one_hot(b: Build, c: Call) -> Tensor:
 @layer("TopK")
 def top_k(b: Build, c: Call) -> list:
     return list(b.top_k(c.x(), c.op.k, -1))
+
+
+@layer("Sort", "Argsort")
+def sort(b: Build, c: Call) -> Tensor:
+    x = b.cast(b.whole(c.x()), "f32")
+    if c.op.axis is None:
+        raise Refused("sorting without an axis")
+    axis = c.op.axis % x.rank
+    values, order = b.top_k(x, x.shape[axis], axis, largest=False)
+    return values if type(c.op).__name__ == "Sort" else order
 
 
 @layer("GetItem")

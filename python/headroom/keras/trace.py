@@ -7,11 +7,14 @@ them."""
 from __future__ import annotations
 
 import contextlib
+import functools
+import inspect
 import sys
 from typing import Any, Iterator, Optional, Sequence
 
 import keras
 from keras import ops, tree
+from keras.src.backend.common.masking import set_keras_mask
 from keras.src.backend.common.stateless_scope import in_stateless_scope
 
 from ..graph import Refused
@@ -121,6 +124,12 @@ def random_of(of: str, plain: Any) -> Any:
     return f
 
 
+@functools.cache
+def forgets(kind: type) -> bool:
+    """Attention takes the masks off its arguments when it is called, so that later layers do not see them."""
+    return issubclass(kind, keras.layers.MultiHeadAttention) and "set_keras_mask(value, None)" in inspect.getsource(kind.call)
+
+
 class Patches:
     """The replaced names: Layer.symbolic_call and Layer.__call__, the Node that layers and operations make, arithmetic of variables
     and their assignment, and what draws random numbers."""
@@ -134,6 +143,7 @@ class Patches:
         self.modules, self.node = (layer, operation), layer.Node
         self.symbolic, self.call = keras.Layer.symbolic_call, keras.Layer.__call__
         self.within: list[str] = []  # paths of the layers that are being opened
+        self.masks: dict[int, dict] = {}  # of a layer that is being called: those of its arguments, which Keras keeps out of the node
         self.count = 0  # nodes, in the order of their calls
         two = keras.layers.Bidirectional
         self.fused = {n: getattr(two, n) for n in ("_can_attempt_fused_lstm", "_can_attempt_fused_gru") if hasattr(two, n)}
@@ -151,17 +161,23 @@ class Patches:
 
         def symbolic(self: Any, *args: Any, **kwargs: Any) -> Any:
             if whole(self):
-                return patches.symbolic(self, *args, **kwargs)
+                patches.masks[id(self)] = {k: m for k, m in kwargs.items() if k.endswith("_mask") and m is not None}
+                made = patches.symbolic(self, *args, **kwargs)
+                if forgets(type(self)):
+                    tree.map_structure(lambda x: isinstance(x, keras.KerasTensor) and set_keras_mask(x, None), (args, kwargs))
+                return made
             patches.within.append(self.path)
             try:
                 return open_call(self, *args, **kwargs)
             finally:
                 patches.within.pop()
 
-        def made(operation: Any, **rest: Any) -> Any:
+        def noted(operation: Any, **rest: Any) -> Any:
             if not whole(operation):
                 return None
-            node = patches.node(operation=operation, **rest)
+            given = rest.get("call_kwargs") or {}
+            masks = {k: m for k, m in patches.masks.pop(id(operation), {}).items() if given.get(k) is None}
+            node = patches.node(operation=operation, **{**rest, "call_kwargs": {**given, **masks}} if masks else rest)
             inner = isinstance(operation, keras.Layer)
             node.headroom_layer = operation.path if inner else patches.within[-1] if patches.within else ""
             node.headroom_number = patches.count
@@ -187,7 +203,7 @@ class Patches:
 
         keras.Layer.symbolic_call, keras.Layer.__call__ = symbolic, call
         for m in self.modules:
-            m.Node = made
+            m.Node = noted
         for m in self.readers:
             m.any_symbolic_tensors = symbols
         for n, (f, swapped) in OPERATORS.items():

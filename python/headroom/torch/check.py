@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import math
 from typing import Any, Callable, Iterator, Mapping, Optional, Sequence
 from unittest import mock
 
@@ -14,15 +15,47 @@ from ..check import Compared, Outcome, compare, ours
 from ..exported import Exported
 from ..loss import class_dim
 from ..sides import Unlike
+from .export import as_real
 from .sides import Sides
+from .walk import array_of
 
 
 def _same(input: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
     return input
 
 
+def _alpha(input: torch.Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> torch.Tensor:
+    """Every draw at 0.5 keeps all, or drops all."""
+    lowest = -1.7580993408473766
+    a = ((1 - p) * (1 + p * lowest ** 2)) ** -0.5
+    return a * (input if p <= 0.5 else torch.full_like(input, lowest)) - a * lowest * p if training and p else input
+
+
+def _leaky(input: torch.Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False, inplace: bool = False) -> torch.Tensor:
+    return F.leaky_relu(input, (lower + upper) / 2)
+
+
 def _fill(self: torch.Tensor, p: float = 0.5, **kwargs: Any) -> torch.Tensor:
     return self.fill_(p)
+
+
+def _exponential(self: torch.Tensor, lambd: float = 1.0, **kwargs: Any) -> torch.Tensor:
+    return self.fill_(math.log(2.0) / lambd)
+
+
+def _likely(input: torch.Tensor, **kwargs: Any) -> torch.Tensor:
+    return (input > 0.5).to(input.dtype)
+
+
+def _whole(*args: Any, low: int = 0, size: Any = None, dtype: Any = torch.int64, **kwargs: Any) -> torch.Tensor:
+    args = (*args, *([kwargs["high"]] if "high" in kwargs else []), *([size] if size is not None else []))
+    ends, size = ([low, *args[:-1]] if len(args) == 2 else args[:-1]), args[-1]
+    return torch.full(size, (ends[0] + ends[1]) // 2, dtype=dtype)
+
+
+def _whole_like(x: torch.Tensor, *ends: int, **kwargs: Any) -> torch.Tensor:
+    low, high = ends if len(ends) == 2 else (kwargs.get("low", 0), *(ends or (kwargs["high"],)))
+    return torch.full_like(x, (low + high) // 2, dtype=kwargs.get("dtype"))
 
 
 def _between(self: torch.Tensor, low: float = 0.0, high: float = 1.0, **kwargs: Any) -> torch.Tensor:
@@ -59,13 +92,19 @@ def mean() -> Iterator[None]:
         return lambda *args: kept(*[0.0 if isinstance(a, float) else a for a in args])
 
     with contextlib.ExitStack() as stack:
-        for name in ("dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout"):
+        for name in ("alpha_dropout", "feature_alpha_dropout"):
+            stack.enter_context(mock.patch.object(F, name, _alpha))
+        stack.enter_context(mock.patch.object(F, "rrelu", _leaky))
+        stack.callback(torch.backends.mha.set_fastpath_enabled, torch.backends.mha.get_fastpath_enabled())
+        torch.backends.mha.set_fastpath_enabled(False)  # it leaves 0 where padding is, which training does not
+        for name in ("dropout", "dropout1d", "dropout2d", "dropout3d"):
             stack.enter_context(mock.patch.object(F, name, _same))
         stack.enter_context(mock.patch.object(torch, "dropout", _same))
-        for name, still in (("bernoulli_", _fill), ("uniform_", _between), ("normal_", _around)):
+        for name, still in (("bernoulli_", _fill), ("uniform_", _between), ("normal_", _around),
+                            ("exponential_", _exponential), ("bernoulli", _likely)):
             stack.enter_context(mock.patch.object(torch.Tensor, name, still))
         for name, constant in (("randn_like", torch.zeros_like), ("randn", torch.zeros), ("rand_like", _halves_like), ("rand", _halves),
-                            ("normal", _centre)):
+                            ("normal", _centre), ("bernoulli", _likely), ("randint", _whole), ("randint_like", _whole_like)):
             stack.enter_context(mock.patch.object(torch, name, constant))
         stack.enter_context(mock.patch.object(F, "scaled_dot_product_attention", attend))
         for name in ("lstm", "gru", "rnn_tanh", "rnn_relu"):
@@ -131,10 +170,10 @@ def theirs(module: torch.nn.Module, inputs: Sequence[torch.Tensor], label: Optio
                 x = loss_of(flat(m(*inputs)), loss, target, dim, rows)
             x.backward()
             out.losses.append(float(x.detach()))
-            grads = {n: p.grad for n, p in m.named_parameters() if p.grad is not None}
+            grads = {n: p.grad.to_dense() for n, p in m.named_parameters() if p.grad is not None}
             if i == 0:
-                out.gradients = {n: g.numpy().copy() for n, g in grads.items()}
-                out.states = {n: t.detach().numpy().copy() for n, t in m.named_buffers()}
+                out.gradients = {n: as_real(g).numpy().copy() for n, g in grads.items()}
+                out.states = {n: array_of(t).copy() for n, t in m.named_buffers()}
             with torch.no_grad():
                 for n, p in m.named_parameters():
                     if n in grads:

@@ -20,9 +20,10 @@ from ..fuse import fuse
 from ..graph import Form, Model, Refused
 from ..loss import attach
 from ..place import raised_at
+from .ops import pairs
 from .outside import Kept
 from .stand_ins import Never, stand_ins
-from .walk import Cell, Walk, declared
+from .walk import Cell, Walk, array_of, declared
 
 
 @contextlib.contextmanager
@@ -144,7 +145,7 @@ class Source:
 
     def parameter(self, b: Build, name: str, value: torch.Tensor) -> Tensor:
         name = self.aliases.get(name, name)
-        array = value.detach().cpu().numpy()
+        array = as_real(value.detach()).cpu().numpy()
         self.weights[name] = array
         tags = initial(array) + (" frozen" if name in self.frozen else "")
         if name in self.conv:
@@ -160,6 +161,11 @@ class Source:
         array = value.detach().cpu().numpy()
         self.weights[name] = array
         return Tensor(b.form.persistent("state", name, "f32", array.shape, initial(array)))
+
+
+def as_real(x: torch.Tensor) -> torch.Tensor:
+    """Complex numbers as two real ones, in a last dimension."""
+    return torch.view_as_real(x) if x.is_complex() else x
 
 
 def initial(a: np.ndarray) -> str:
@@ -188,7 +194,7 @@ def form_of(ep: Any, source: Source, names: Sequence[str], batch: int, training:
             inputs.append(meta)
             walk.cells[node] = Cell(t)
         elif kind == "PARAMETER":
-            walk.cells[node] = Cell(source.parameter(b, spec.target, constants[spec.target]))
+            walk.cells[node] = Cell(_parameter(b, source, spec.target, constants[spec.target]))
             if training:
                 walk.parameters[walk.cells[node]] = spec.target
         else:
@@ -196,6 +202,11 @@ def form_of(ep: Any, source: Source, names: Sequence[str], batch: int, training:
     result = walk.run(ep.graph, ep.graph_module)
     outputs = [walk.read(r) for r, s in zip(result, ep.graph_signature.output_specs) if s.kind.name == "USER_OUTPUT"]
     return form, b, walk, outputs, inputs
+
+
+def _parameter(b: Build, source: Source, name: str, value: torch.Tensor) -> Any:
+    t = source.parameter(b, name, value)
+    return pairs.Pair(*(b.select(t, -1, i) for i in (0, 1))) if value.is_complex() else t
 
 
 def _input(b: Build, walk: Walk, node: Any, name: str) -> tuple[Tensor, tuple]:
@@ -213,7 +224,7 @@ def _buffer(b: Build, walk: Walk, source: Source, spec: Any, value: torch.Tensor
         walk.states[spec.target] = t.value
         cell = Cell(t)
     else:
-        cell = Cell(Const(value.detach().cpu().numpy()))
+        cell = Cell(Const(array_of(value)))
     walk.buffers[cell] = spec.target
     return cell
 
@@ -290,6 +301,7 @@ def export(module: torch.nn.Module, example: Sequence[torch.Tensor], loss: str =
             raise Refused("the module returns no tensor of real numbers")
         found, orders = attach(b, outputs, loss, dim, rows=rows)
         counters.update(walk.counters)
+        notes += [n for n in walk.notes if n not in notes]
         fuse(form)
         forms.append(form)
     model = Model(name or type(module).__name__, found, forms[0], forms[1], customs=outside.lines() if outside else [])
@@ -302,10 +314,13 @@ def _notes(module: torch.nn.Module, source: Source, forms: Sequence[Form]) -> li
     notes = []
     ours = sum(int(np.prod(a.shape)) for n, a in source.weights.items()
                if any(n in f.named and f.named[n].entry.kind == "param" for f in forms))
-    theirs = sum(p.numel() for p in module.parameters())
+    theirs = sum(as_real(p).numel() for p in module.parameters())
     if ours != theirs:
         missing = sorted({n for n, _ in module.named_parameters()} - set(source.weights))
         notes.append(f"{theirs - ours} of {theirs} parameters are read by neither form: {', '.join(missing[:5])}")
+    if any(getattr(m, "use_nested_tensor", False) for m in module.modules()):
+        notes.append("nn.TransformerEncoder: at padding that a mask hides, PyTorch's fast path of eval() returns 0; here evaluation computes "
+                     "it as training does")
     for alias, home in source.aliases.items():
         notes.append(f"{alias} is {home}: one parameter")
     return notes
@@ -324,6 +339,7 @@ def load(module: torch.nn.Module, path: str | Path, exported: Optional[Exported]
         for name, target in own.items():
             if name in tensors:
                 value = torch.from_numpy(np.array(tensors[name]))
+                value = torch.view_as_complex(value) if target.is_complex() and value.shape[-1:] == (2,) else value
                 if tuple(value.shape) != tuple(target.shape):
                     raise ValueError(f"{name} is {tuple(value.shape)} in {path} and {tuple(target.shape)} in the module")
                 target.copy_(value)

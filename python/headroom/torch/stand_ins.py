@@ -5,7 +5,7 @@ makes of forward() anyway it is left alone.  Where it multiplies each element of
 estimators, surrogates of spikes, reversed gradients), the number becomes part of the graph: y = f(x) + (x - x) m, with f, m and the
 second x held fixed.  Any other is refused with the line that calls it.
 
-Sequences that are packed (packed.py), gradients inside forward(), hooks on tensors, len(), which makes a number of the size of the
+Sequences that are packed (packed.py), losses that look at their data (plain_losses.py), gradients inside forward(), hooks on tensors, len(), which makes a number of the size of the
 batch, and numbers drawn by Python's random or by NumPy, which would be the same in every step, are the others."""
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from ..graph import Refused
 from ..place import caller, foreign
-from . import packed
+from . import packed, plain_losses
 
 Function = torch.autograd.Function
 gradients = torch.autograd.grad  # itself is replaced below
@@ -215,5 +215,7 @@ def stand_ins() -> Iterator[None]:
             for name in names:
                 kind = f"{where.__name__}.{name}()"
                 stack.enter_context(mock.patch.object(where, name, refuse_draw(kind, getattr(where, name))))
+        for loss in (plain_losses.ctc_loss, plain_losses.gaussian_nll_loss):
+            stack.enter_context(mock.patch.object(torch.nn.functional, loss.__name__, loss))
         stack.enter_context(packed.taken())
         yield

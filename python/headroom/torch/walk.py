@@ -18,7 +18,7 @@ from ..graph import Refused
 from ..size import Dim, Size, product
 from . import outside
 from .decompose import decomposed
-from .ops import METADATA_ONLY, OPS, RANDOM, VIEWS, Call
+from .ops import METADATA_ONLY, OPS, RANDOM, VIEWS, Call, pairs
 
 
 ASSERTIONS = ("_assert_tensor_metadata", "_assert_scalar", "sym_constrain_range_for_size", "_assert_async")
@@ -26,6 +26,19 @@ ASSERTIONS = ("_assert_tensor_metadata", "_assert_scalar", "sym_constrain_range_
 
 def type_name(dtype: torch.dtype) -> str:
     return str(dtype).split(".")[1]
+
+
+# What counts samples, or puts those of several tensors beside each other.
+WHOLE = ("cat", "concat", "stack", "sum", "prod", "var", "std", "var_mean", "std_mean", "batch_norm", "scaled_dot_product_attention", "lstm",
+         "gru", "rnn_tanh", "rnn_relu", "lstm_cell", "gru_cell", "rnn_tanh_cell", "rnn_relu_cell", "gather", "scatter", "scatter_add",
+         "scatter_reduce", "index_add", "index_copy", "index_put", "index_reduce")
+HALVES = {torch.bfloat16: "bf16", torch.float16: "f16"}
+
+
+def array_of(x: torch.Tensor) -> np.ndarray:
+    """NumPy has no bfloat16: its numbers in f32, which holds them all."""
+    x = x.detach().cpu()
+    return (x.float() if x.dtype in HALVES else x).numpy()
 
 
 def where(node: torch.fx.Node) -> str:
@@ -100,8 +113,12 @@ class Walk:
         self.buffers: dict[Cell, str] = {}  # every buffer's name
         self.states: dict[str, Any] = {}  # those that are states: the current value
         self.counters: dict[str, int] = {}  # whole-number buffers that grow by this much a step
+        self.notes: list[str] = []
         self.no_grad = False
         self.derived = False  # an eval program that stands for the training one: dropout and batch norm are switched on
+
+    def note(self, text: str) -> None:
+        self.notes += [] if text in self.notes else [text]
 
     # ---- sizes ----
 
@@ -200,7 +217,7 @@ class Walk:
         value: Any = owner
         for part in str(node.target).split("."):
             value = getattr(value, part)
-        self.cells[node] = Cell(Const(value.detach().cpu().numpy()) if isinstance(value, torch.Tensor) else value)
+        self.cells[node] = Cell(Const(array_of(value)) if isinstance(value, torch.Tensor) else value)
 
     def _call(self, node: torch.fx.Node, owner: torch.nn.Module) -> None:
         form = self.build.form
@@ -260,10 +277,12 @@ class Walk:
     def _op(self, node: torch.fx.Node, target: Any) -> None:
         name = target._schema.name.split("::")[1]
         call = self._bind(node, target)
-        if self.derived and name.rstrip("_") in ("dropout", "feature_dropout"):
+        if self.derived and name.rstrip("_") in ("dropout", "feature_dropout", "alpha_dropout", "feature_alpha_dropout"):
             call["train"] = True
         if self.derived and name == "batch_norm":
             call["training"] = True
+        if self.derived and name == "instance_norm":
+            call["use_input_stats"] = True
         in_place = name.endswith("_") and not name.startswith("__")
         if isinstance(node.kwargs.get("out"), torch.fx.Node):
             self._into(node, target, name, call)
@@ -277,6 +296,8 @@ class Walk:
             self._fold(node, target, name, call, in_place)
         elif name == "batch_norm" and call["training"]:
             self.cells[node] = Cell(self._batch_norm(node, call))
+        elif name == "instance_norm" and call["use_input_stats"] and call["running_mean"] is not None:
+            self.cells[node] = Cell(self._instance_norm(node, call))
         else:
             self._general(node, name, call, in_place)
 
@@ -302,11 +323,23 @@ class Walk:
             call[a.name] = self.read(x)
         for k, x in node.kwargs.items():
             call[k] = self.read(x)
+        if target._schema.name.split("::")[1].rstrip("_") in WHOLE:
+            given = {a.name: x for a, x in zip(arguments, node.args)} | dict(node.kwargs)
+            call.update({k: self._whole_of(x, call[k]) for k, x in given.items()})
         return call
+
+    def _whole_of(self, x: Any, value: Any) -> Any:
+        """With a row for every sample, where one that all share stands for them."""
+        if isinstance(x, (list, tuple)):
+            return type(x)(self._whole_of(y, v) for y, v in zip(x, value))
+        val = x.meta.get("val") if isinstance(x, torch.fx.Node) else None
+        if not isinstance(value, Tensor) or not isinstance(val, torch.Tensor) or value.rank != val.dim():
+            return value
+        return self.build.broadcast(value, self.shape(x))
 
     def _constant(self, call: Call) -> bool:
         def tensors(x: Any) -> list:
-            return [x] if isinstance(x, (Tensor, Const)) else [y for z in x for y in tensors(z)] \
+            return [x] if isinstance(x, (Tensor, Const, pairs.Pair)) else [y for z in x for y in tensors(z)] \
                 if isinstance(x, (list, tuple)) else []
 
         return all(isinstance(t, Const) for x in call.values() for t in tensors(x))
@@ -345,11 +378,11 @@ class Walk:
             like = torch.full_like(like, float(fill.array) if isinstance(fill, Const) else fill)
         elif name in ("ones_like", "new_ones"):
             like = torch.ones_like(like)
-        return Const(like.numpy(), shape)
+        return Const(array_of(like), shape)
 
     def _fold(self, node: torch.fx.Node, target: Any, name: str, call: Call, in_place: bool) -> None:
-        args = [self.concrete(self.read(a)) for a in node.args]
-        kwargs = {k: self.concrete(self.read(v)) for k, v in node.kwargs.items()}
+        args = [self._typed(a) for a in node.args]
+        kwargs = {k: self._typed(v) for k, v in node.kwargs.items()}
         kwargs = {k: v for k, v in kwargs.items() if k not in ("device", "pin_memory", "layout")}
         with torch.no_grad():
             out = target(*args, **kwargs)
@@ -360,10 +393,18 @@ class Walk:
             self._count(node, call["self"], made)
         elif in_place:
             self._write_or_set(node, True, made)
-        elif name in VIEWS and isinstance(node.args[0], torch.fx.Node) and not isinstance(made, (list, tuple)):
+        elif name in VIEWS and isinstance(node.args[0], torch.fx.Node) and not isinstance(made, (list, tuple, pairs.Pair)):
             self._view(node, name, call, made)
         else:
             self.cells[node] = Cell(made)
+
+    def _typed(self, x: Any) -> Any:
+        """For PyTorch itself, in the type that it has there: constants of 16 bits are kept in f32."""
+        if isinstance(x, (list, tuple)):
+            return type(x)(self._typed(y) for y in x)
+        made = self.concrete(self.read(x))
+        val = x.meta.get("val") if isinstance(x, torch.fx.Node) else None
+        return made.to(val.dtype) if isinstance(made, torch.Tensor) and isinstance(val, torch.Tensor) else made
 
     def _count(self, node: torch.fx.Node, before: Const, after: Const) -> None:
         """A counter is no value of ours: it is brought up to date when weights go back."""
@@ -375,40 +416,51 @@ class Walk:
 
     def _wrap(self, out: Any, val: Any) -> Any:
         if isinstance(out, torch.Tensor):
-            return Const(out.detach().cpu().numpy(), tuple(self.dim(d) for d in val.shape))
+            return Const(array_of(out), tuple(self.dim(d) for d in val.shape))
         if isinstance(out, (list, tuple)):
             return [self._wrap(o, v) for o, v in zip(out, val)]
         return out
 
     def _general(self, node: torch.fx.Node, name: str, call: Call, in_place: bool) -> None:
         key = name[:-1] if in_place else name
-        made = self._made(node, key, call)
+        made = self._rounded(node, self._made(node, key, call))
         if in_place:
             self._write_or_set(node, True, made)
-        elif name in VIEWS and isinstance(node.args[0], torch.fx.Node) and not isinstance(made, (list, tuple)):
+        elif name in VIEWS and isinstance(node.args[0], torch.fx.Node) and not isinstance(made, (list, tuple, pairs.Pair)):
             self._view(node, name, call, made)
         else:
             self.cells[node] = Cell(made)
 
+    def _rounded(self, node: torch.fx.Node, made: Any) -> Any:
+        """What a constant of 16 bits meets is rounded to them, as there."""
+        val = node.meta.get("val")
+        half = HALVES.get(val.dtype) if isinstance(val, torch.Tensor) else None
+        if half is None or not isinstance(made, Tensor) or made.type != "f32":
+            return made
+        return self.build.cast(self.build.cast(made, half), "f32")
+
     def _made(self, node: torch.fx.Node, key: str, call: Call) -> Any:
         """By our own op, by those that PyTorch composes it of, or by PyTorch.  What an attempt left in the form is not written."""
+        val = node.meta.get("val")
+        complex_ = pairs.involved(list(call.values())) or (isinstance(val, torch.Tensor) and val.is_complex())
         try:
-            return OPS[key](self.build, call) if key in OPS else self._composed(node, key)
+            if complex_ and (key in pairs.PAIRS or key in pairs.EACH):
+                return pairs.take(self.build, key, call)
+            return OPS[key](self.build, call) if key in OPS and not complex_ else self._composed(node, key, complex_)
         except (Refused, ValueError, KeyError, IndexError, TypeError, AssertionError) as why:
-            if self.outside is None:
+            if self.outside is None or complex_:
                 raise
             try:
                 return outside.take(self.build, self.outside, node, node.target, call, where(node))
             except Refused as other:
                 raise Refused(f"{why.what if isinstance(why, Refused) else why}; {other.what}", where(node)) from None
 
-    def _composed(self, node: torch.fx.Node, name: str) -> Any:
+    def _composed(self, node: torch.fx.Node, name: str, complex_: bool = False) -> Any:
         """An op without a counterpart, as PyTorch composes it of those that have one."""
         found = decomposed(node, node.target)
         if found is None:
-            val = node.meta.get("val")
-            complex_ = isinstance(val, torch.Tensor) and val.is_complex()
-            raise Refused(f"the op {name} has no counterpart" + ("; nor have complex numbers" if complex_ else self.way_out))
+            raise Refused(f"the op {name} of complex numbers has no counterpart" if complex_ else
+                          f"the op {name} has no counterpart{self.way_out}")
         module, inputs = found
         for hole, given in zip([n for n in module.graph.nodes if n.op == "placeholder"], inputs):
             self.cells[hole] = self.cells[given]
@@ -424,9 +476,9 @@ class Walk:
         def again(base: Any) -> Any:
             fresh = Call(call, node=node, walk=self)
             fresh["self"] = base
-            return OPS[name](self.build, fresh)
+            return pairs.take(self.build, name, fresh) if isinstance(base, pairs.Pair) else OPS[name](self.build, fresh)
 
-        put = (lambda base, value: back(self.build, Call(call, node=node, walk=self), base, value)) if back else None
+        put = (lambda base, value: pairs.put(self.build, back, Call(call, node=node, walk=self), base, value)) if back else None
         self.cells[node] = Cell(made, self.cells[node.args[0]], again, put)
 
     def _write_or_set(self, node: torch.fx.Node, in_place: bool, made: Any) -> None:
@@ -455,13 +507,25 @@ class Walk:
         y, mean, inv = b.batch_norm(b.tensor(call["input"]), call["weight"], call["bias"], call["eps"])
         names = [self.buffers.get(self.cells[n], "") for n in node.args[3:5] if n is not None]
         if len(names) == 2 and all(n in self.states for n in names):
-            if call["momentum"] is None:
+            if call["momentum"] is None or (self.derived and not call["momentum"]):
                 raise Refused("batch norm with momentum=None (a cumulative mean)")
             running = [self.states[n] for n in names]
             rows = product(y.shape[:1] + y.shape[2:])
             moved = b.batch_norm_stats(running, mean, inv, rows, call["eps"], call["momentum"])
             self.states.update(zip(names, moved))
         return y
+
+    def _instance_norm(self, node: torch.fx.Node, call: Call) -> Tensor:
+        """Its running statistics are the means of those of the samples."""
+        b, x = self.build, self.build.tensor(call["input"])
+        within = list(range(2, x.rank))
+        found = b.reduce("mean", x, [0, *within], False), b.reduce("mean", b.variance(x, within, False, 1), [0], False)
+        for n, to in zip(node.args[3:5], found):
+            name = self.buffers.get(self.cells[n], "")
+            if name in self.states:
+                self.states[name] = b.move(self.states[name], to, call["momentum"], call["momentum"])
+        made: Tensor = OPS["instance_norm"](b, call)
+        return made
 
 
 def declared(dtype: torch.dtype) -> str:

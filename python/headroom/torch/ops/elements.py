@@ -196,6 +196,19 @@ def neg(b: Build, c: Call) -> Tensor:
     return b.neg(c["self"])
 
 
+@op("fmod")
+def fmod(b: Build, c: Call) -> Tensor:
+    x, y = operand(c["self"]), operand(c["other"])
+    q = b.map2("div", x, y)
+    whole = b.map2("mul", b.function("sign", q), b.function("floor", b.map1("abs", q)))
+    return b.map2("sub", x, b.map2("mul", whole, y))
+
+
+@op("signbit")
+def signbit(b: Build, c: Call) -> Tensor:
+    return b.compare("less", c["self"], Const(np.float32(0)))
+
+
 @op("reciprocal")
 def reciprocal(b: Build, c: Call) -> Tensor:
     return b.map1("power", c["self"], exponent=-1.0)
@@ -275,7 +288,11 @@ def elu(b: Build, c: Call) -> Tensor:
 
 @op("softplus")
 def softplus(b: Build, c: Call) -> Tensor:
-    return b.function("softplus", c["self"], c["beta"])
+    """A straight line beyond the threshold; from 20 on it is none but for rounding."""
+    x, y = c["self"], b.function("softplus", c["self"], c["beta"])
+    if c["threshold"] >= 20:
+        return y
+    return b.where(b.compare("greater", x, operand(c["threshold"] / c["beta"])), x, y)
 
 
 for _name in ("mish", "erf", "sin", "cos", "tan", "atan", "sinh", "cosh", "log1p", "expm1", "log_sigmoid", "celu", "selu",
@@ -283,14 +300,23 @@ for _name in ("mish", "erf", "sin", "cos", "tan", "atan", "sinh", "cosh", "log1p
     OPS[_name] = lambda b, c, _name=_name: b.function(_name, c["self"], c.get("alpha"))
 
 for _name, _how in {"eq": "equal", "ne": "not_equal", "lt": "less", "le": "less_equal", "gt": "greater",
-                    "ge": "greater_equal", "logical_and": "both", "logical_or": "either", "logical_xor": "one",
-                    "bitwise_and": "both", "bitwise_or": "either"}.items():
+                    "ge": "greater_equal", "logical_and": "both", "logical_or": "either", "logical_xor": "one"}.items():
     OPS[_name] = lambda b, c, _how=_how: b.compare(_how, operand(c["self"]), operand(c["other"]))
+
+for _name, _how in {"bitwise_and": "both", "bitwise_or": "either", "bitwise_xor": "one", "__and__": "both", "__or__": "either",
+                    "__xor__": "one"}.items():
+    OPS[_name] = lambda b, c, _how=_how: b.compare(_how, *(truth(c, operand(c[k])) for k in ("self", "other")))
+
+
+def truth(c: Call, x: Any) -> Any:
+    if str(c.node.meta["val"].dtype) != "torch.bool":
+        raise Refused(f"{str(c.node.target).split('.')[1]} of the bits of whole numbers{c.walk.way_out}")
+    return x
 
 
 @op("logical_not", "bitwise_not")
 def logical_not(b: Build, c: Call) -> Tensor:
-    return b.function("not", c["self"])
+    return b.function("not", truth(c, b.cast(b.tensor(operand(c["self"])), "f32")))
 
 
 @op("prelu")
@@ -300,12 +326,12 @@ def prelu(b: Build, c: Call) -> Tensor:
     return b.prelu(x, b.reshape(w, (n,) + (1,) * (x.rank - 2)) if n > 1 else w)
 
 
-@op("maximum")
+@op("maximum", "fmax")
 def maximum(b: Build, c: Call) -> Tensor:
     return b.maximum(c["self"], operand(c["other"]))
 
 
-@op("minimum")
+@op("minimum", "fmin")
 def minimum(b: Build, c: Call) -> Tensor:
     return b.minimum(c["self"], operand(c["other"]))
 
@@ -334,7 +360,7 @@ def choose(b: Build, mask: Any, yes: Any, no: Any) -> Tensor:
     return b.where(real(operand(mask)), real(finite(yes)), real(finite(no)))
 
 
-@op("clone", "contiguous", "alias", "lift_fresh_copy", "detach_")
+@op("clone", "contiguous", "alias", "positive", "lift_fresh_copy", "detach_")
 def same(b: Build, c: Call) -> Any:
     return c["self"]
 
@@ -344,7 +370,7 @@ def detach(b: Build, c: Call) -> Any:
     return b.map1("stop_gradient", c["self"]) if c["self"].type == "f32" else c["self"]
 
 
-@op("to", "_to_copy", "type_as", "float")
+@op("to", "_to_copy", "type_as", "float", "double")
 def to(b: Build, c: Call) -> Any:
     x, dtype = c["self"], str(c.node.meta["val"].dtype)[6:]
     given = getattr(c.node.args[0], "meta", {}).get("val")
@@ -355,7 +381,9 @@ def to(b: Build, c: Call) -> Any:
         return b.compare("not_equal", x, Const(np.float32(0)))
     if dtype in ("int64", "int32"):
         return x if was in ("bool", "int64", "int32") else b.cast(x, "i32")
-    if dtype == "float32":
+    if dtype == "float64":
+        c.walk.note("a cast to float64 is computed in f32")
+    if dtype in ("float32", "float64"):
         return b.cast(x, "f32")
     raise Refused(f"a cast to {dtype}; models are taken in f32, and trained in others by --precision")
 
@@ -389,11 +417,31 @@ def feature_dropout(b: Build, c: Call) -> Any:
     return b.dropout(b.whole(x), c["p"], range(2, x.rank))
 
 
+@op("alpha_dropout", "feature_alpha_dropout")
+def alpha_dropout(b: Build, c: Call) -> Any:
+    x = b.whole(c.x())
+    if not c["train"] or not c["p"]:
+        return x
+    return b.alpha_dropout(x, c["p"], range(2, x.rank) if "feature" in str(c.node.target) else ())
+
+
+@op("rrelu_with_noise")
+def rrelu(b: Build, c: Call) -> Tensor:
+    x = b.plain(b.whole(c["self"]))
+    if not c["training"]:
+        return b.leaky_relu(x, (c["lower"] + c["upper"]) / 2)
+    return b.prelu(x, b.random(x.shape, "uniform", float(c["lower"]), float(c["upper"])))
+
+
 @op("bernoulli")
 def bernoulli(b: Build, c: Call) -> Tensor:
-    p = c["p"]
-    if not isinstance(p, (int, float)) or p <= 0:
-        raise Refused("random numbers by a tensor of probabilities")
+    """By a number, or by a tensor of probabilities."""
+    p = c.get("p")
+    p = c["self"] if p is None else p
+    if isinstance(p, (Tensor, Const)):
+        return b.compare("less", b.random(c.shape(), "uniform", 0.0, 1.0), operand(p))
+    if p <= 0:
+        raise Refused("random numbers with probability 0")
     return b.affine(b.noise(c["self"].shape, 1.0 - p), p)
 
 
@@ -421,6 +469,21 @@ def normal(b: Build, c: Call) -> Tensor:
     return b.map2("add", operand(mean), b.map2("mul", b.random(c.shape(), "normal", 0.0, 1.0), operand(deviation)))
 
 
-@op("randint", "randperm", "multinomial", "poisson")
+@op("exponential")
+def exponential(b: Build, c: Call) -> Tensor:
+    """-log(u) / rate."""
+    u = b.clip(b.random(c.shape(), "uniform", 0.0, 1.0), 1e-7, 1.0)
+    return b.affine(b.map1("log", u), -1.0 / c["lambd"])
+
+
+@op("randint", "randint_like")
+def randint(b: Build, c: Call) -> Tensor:
+    low, high = c.get("low") or 0, c["high"]
+    u = b.random(c.shape(), "uniform", float(low), float(high))
+    y = b.clip(b.function("floor", u), float(low), float(high - 1))
+    return y if c.node.meta["val"].dtype.is_floating_point else b.cast(y, "i32")
+
+
+@op("randperm", "multinomial", "poisson", "binomial", "cauchy", "log_normal", "geometric", "random")
 def no_random(b: Build, c: Call) -> Any:
-    raise Refused("random integers")
+    raise Refused(f"random numbers by {str(c.node.target).split('.')[1]}")

@@ -14,10 +14,17 @@ from .call import Call, op, operand
 @op("embedding")
 def embedding(b: Build, c: Call) -> Tensor:
     table, ids = c["weight"], c["indices"]
+    if c.get("scale_grad_by_freq"):
+        raise Refused("an embedding with scale_grad_by_freq, whose gradient depends on the whole batch")
     padding = c.get("padding_idx", -1)
     if padding is not None and padding >= 0 and isinstance(table, Tensor):
         return b.padded_embedding(table, ids, padding)
     return b.gather(table, ids)
+
+
+@op("embedding_renorm")
+def embedding_renorm(b: Build, c: Call) -> Tensor:
+    raise Refused("an embedding with max_norm: forward() writes into its parameter, which the optimizer alone may change")
 
 
 SUM, MEAN, MAX = 0, 1, 2  # modes of bags
@@ -64,9 +71,9 @@ def index(b: Build, c: Call) -> Tensor:
         raise Refused("indexing by a mask that depends on data: the size of the result would, too")
     if len(used) == 1:
         return b.take(x, used[0], by[used[0]])
-    if used != list(range(used[0], used[0] + len(used))):
-        raise Refused("indexing by tensors with a dimension between them")
     ids = [by[d] for d in used]
+    if used != list(range(used[0], used[0] + len(used))):  # what the numbers pick then comes first
+        return b.flat_rows(b.permute(x, used + [d for d in range(x.rank) if d not in used]), ids)
     if used[0] == 0 and every_sample(ids[0], x.shape[0]):
         if len(ids) == 2 and same_of_all(ids):
             places = ids[1].array.reshape(-1)
@@ -184,8 +191,10 @@ def written(b: Build, x: Any, ids: list, used: list[int], value: Any, add: bool)
 
 @op("scatter_reduce")
 def scatter_reduce(b: Build, c: Call) -> Tensor:
-    """Sums and means."""
+    """Sums, means, the largest and the smallest."""
     x, index_, source, how = operand(c["self"]), b.whole(b.ids(c["index"])), b.whole(operand(c["src"])), c["reduce"]
+    if how in ("amax", "amin"):
+        return extreme(b, x, index_, source, c["dim"], how == "amax", c["include_self"])
     if how not in ("sum", "mean"):
         raise Refused(f"scatter_reduce by {how}{c.walk.way_out}")
     total = b.scatter(Const(np.zeros((1,) * x.rank, "float32"), x.shape), index_, source, c["dim"], True)
@@ -197,6 +206,24 @@ def scatter_reduce(b: Build, c: Call) -> Tensor:
     if how == "mean":
         total = b.map2("div", total, b.clip(count, 1.0, None))
     return b.where(count, total, x)
+
+
+@op("index_reduce")
+def index_reduce(b: Build, c: Call) -> Tensor:
+    x, source, d = operand(c["self"]), b.whole(operand(c["source"])), c["dim"] % c["self"].rank
+    flat = b.reshape(b.whole(b.ids(c["index"])), tuple(source.shape[i] if i == d else 1 for i in range(source.rank)))
+    again = dict(c, self=x, index=b.broadcast(flat, source.shape), src=source)
+    return scatter_reduce(b, Call(again, node=c.node, walk=c.walk))
+
+
+def extreme(b: Build, x: Any, index_: Tensor, source: Tensor, dim: int, most: bool, own: bool) -> Tensor:
+    """PyTorch shares the gradient among equals, ours goes to the first: the same unless two are equal."""
+    for d in range(source.rank):
+        if source.shape[d] != index_.shape[d]:
+            source = b.slice(source, d, 0, index_.shape[d])
+    y, any_ = (b.grown(t, x.shape) for t in b.scatter_max(index_, source if most else b.neg(source), dim, x.shape[dim]))
+    y = y if most else b.neg(y)
+    return b.where(any_, (b.maximum if most else b.minimum)(y, x) if own else y, x)
 
 
 @op("one_hot")

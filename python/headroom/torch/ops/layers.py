@@ -46,9 +46,12 @@ def cdist(b: Build, c: Call) -> Tensor:
     u, v, p = b.unsqueeze(b.tensor(c["x1"]), -2), b.unsqueeze(b.tensor(c["x2"]), -3), float(c["p"])
     d = b.map2("sub", u, v)
     if p == 2:
-        return b.map1("sqrt", b.reduce("sum", b.map1("power", d, exponent=2.0), [-1], False))
+        return b.root(b.reduce("sum", b.map1("power", d, exponent=2.0), [-1], False))
     if p not in (1, float("inf")):
-        raise Refused(f"distances of order {p:g}")
+        if p <= 0:
+            raise Refused(f"distances of order {p:g}")
+        total = b.reduce("sum", b.map1("power", b.map1("abs", d), exponent=p), [-1], False)
+        return b.map1("power", total, exponent=1.0 / p)
     return b.reduce("sum" if p == 1 else "max", b.map1("abs", d), [-1], False)
 
 
@@ -139,7 +142,7 @@ def layer_norm(b: Build, c: Call) -> Tensor:
 
 @op("rms_norm")
 def rms_norm(b: Build, c: Call) -> Tensor:
-    return b.rms_norm(c["input"], c["weight"], 1.1920929e-07 if c["eps"] is None else c["eps"])
+    return b.rms_norm(c["input"], c["weight"], 1.1920929e-07 if c["eps"] is None else c["eps"], len(c["normalized_shape"]))
 
 
 @op("group_norm")
@@ -149,6 +152,9 @@ def group_norm(b: Build, c: Call) -> Tensor:
 
 @op("instance_norm")
 def instance_norm(b: Build, c: Call) -> Tensor:
+    """By each sample's own statistics, or by those that stand still; the walk moves them."""
+    if not c["use_input_stats"]:
+        return batch_norm(b, c)
     return b.group_norm(c["input"], c["input"].shape[1], c["weight"], c["bias"], c["eps"])
 
 
@@ -237,6 +243,20 @@ def unfold(b: Build, c: Call) -> Tensor:
 def im2col(b: Build, c: Call) -> Tensor:
     x, alone = batched(b, c["self"], 4)
     return apart(b, b.columns(x, *(some(c[k], 2) for k in ("kernel_size", "stride", "padding", "dilation"))), alone)
+
+
+@op("col2im")
+def col2im(b: Build, c: Call) -> Tensor:
+    """Each row of the columns is spread by a kernel that has a 1 in its place: a transposed convolution."""
+    x, alone = batched(b, c["self"], 3)
+    kernel, stride, pads, dilation, size = (some(c[k], 2) for k in ("kernel_size", "stride", "padding", "dilation", "output_size"))
+    many = kernel[0] * kernel[1]
+    n, channels = x.shape[0], x.shape[1] // many
+    steps = [(s + 2 * p - d * (k - 1) - 1) // by + 1 for s, p, d, k, by in zip(size, pads, dilation, kernel, stride)]
+    extra = [s - ((t - 1) * by - 2 * p + d * (k - 1) + 1) for s, p, d, k, by, t in zip(size, pads, dilation, kernel, stride, steps)]
+    unit = np.tile(np.eye(many, dtype="float32").reshape(many, 1, *kernel), (channels, 1, 1, 1))
+    y = b.conv_transpose(b.reshape(x, (n, x.shape[1], *steps)), b.tensor(Const(unit)), None, stride, pads, extra, dilation, channels)
+    return apart(b, y, alone)
 
 
 # ---- recurrent ----

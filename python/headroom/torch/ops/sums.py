@@ -82,14 +82,14 @@ def max_(b: Build, c: Call) -> Any:
 @op("var", "std")
 def var(b: Build, c: Call) -> Tensor:
     v = b.variance(c["self"], dims_of(c) or range(c["self"].rank), bool(c.get("keepdim")), correction_of(c))
-    return b.map1("sqrt", v) if ".std" in str(c.node.target) else v
+    return b.root(v) if ".std" in str(c.node.target) else v
 
 
 @op("var_mean", "std_mean")
 def var_mean(b: Build, c: Call) -> list:
     dims = dims_of(c) or range(c["self"].rank)
     v = b.variance(c["self"], dims, bool(c.get("keepdim")), correction_of(c))
-    return [b.map1("sqrt", v) if ".std" in str(c.node.target) else v, b.reduce("mean", c["self"], dims, bool(c.get("keepdim")))]
+    return [b.root(v) if ".std" in str(c.node.target) else v, b.reduce("mean", c["self"], dims, bool(c.get("keepdim")))]
 
 
 def correction_of(c: Call) -> Any:
@@ -102,7 +102,7 @@ def norm(b: Build, c: Call) -> Tensor:
     p = c.get("ord", c.get("p", 2))
     p, x, keep = 2.0 if p in (None, "fro") else float(p), number(b, c["self"]), bool(c.get("keepdim"))
     if p == 2:
-        return b.map1("sqrt", b.reduce("sum", b.map1("power", x, exponent=2.0), dims_of(c), keep))
+        return b.root(b.reduce("sum", b.map1("power", x, exponent=2.0), dims_of(c), keep))
     size = b.map1("abs", x)
     if p == 1:
         return b.reduce("sum", size, dims_of(c), keep)
@@ -171,8 +171,7 @@ def cumprod(b: Build, c: Call) -> Tensor:
 @op("diff")
 def diff(b: Build, c: Call) -> Tensor:
     x, d = number(b, c["self"]), c["dim"] % c["self"].rank
-    if c.get("prepend") is not None or c.get("append") is not None:
-        raise Refused("diff with something before or behind")
+    x = b.concat([number(b, t) for t in (c.get("prepend"), x, c.get("append")) if t is not None], d)
     for _ in range(c["n"]):
         k = x.shape[d] - 1
         x = b.map2("sub", b.slice(x, d, 1, k), b.slice(x, d, 0, k))
