@@ -6,6 +6,7 @@
  * The gradient for x keeps w, the gradient for w keeps x.  common/conv.h says how it is computed. */
 #include "ops/common/conv.h"
 
+#include <headroom/ops.h>
 #include "graph/dims.h"
 
 static hr_status conv2d_infer(hri_infer *c) {
@@ -37,7 +38,10 @@ static void conv2d_grad(hri_grad *c) {
         c->din[1] = HRI_NODE(c->g, "conv2d_weight", &p, c->in[0], c->dout[0]);
     }
     if (c->sig->in_count > 2 && HRI_NEEDS(c, 2)) {
-        c->din[2] = hri_sum_to(c->g, c->dout[0], c->in[2]);
+        const hr_meta *bias = &c->sig->in[2];
+        const hr_value sum = hri_sum_to(c->g, c->dout[0], c->in[2]);
+        c->din[2] =
+            bias->type == c->sig->out[0].type ? sum : hr_cast(c->g, sum, (hr_type)bias->type);
     }
 }
 
