@@ -125,9 +125,12 @@ def random_of(of: str, plain: Any) -> Any:
 
 
 @functools.cache
-def forgets(kind: type) -> bool:
-    """Attention takes the masks off its arguments when it is called, so that later layers do not see them."""
-    return issubclass(kind, keras.layers.MultiHeadAttention) and "set_keras_mask(value, None)" in inspect.getsource(kind.call)
+def attention_forgets() -> bool:
+    """In some versions of Keras attention takes the masks off its arguments when it is called, so that later layers do not see them."""
+    try:
+        return "set_keras_mask(value, None)" in inspect.getsource(keras.layers.MultiHeadAttention.call)
+    except OSError:  # installed without its source
+        return False
 
 
 class Patches:
@@ -163,7 +166,7 @@ class Patches:
             if whole(self):
                 patches.masks[id(self)] = {k: m for k, m in kwargs.items() if k.endswith("_mask") and m is not None}
                 made = patches.symbolic(self, *args, **kwargs)
-                if forgets(type(self)):
+                if isinstance(self, keras.layers.MultiHeadAttention) and attention_forgets():
                     tree.map_structure(lambda x: isinstance(x, keras.KerasTensor) and set_keras_mask(x, None), (args, kwargs))
                 return made
             patches.within.append(self.path)

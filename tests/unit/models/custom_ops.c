@@ -106,17 +106,38 @@ TEST(custom_ops, of_a_model_file_are_checked) {
     hr_custom_destroy(twice);
 }
 
-TEST(custom_ops, cost_what_the_plan_says) {
-    hr_custom *self, *twice = make("twice", &self);
-    hr_model *m;
-    hr_error why = {.code = HR_OK};
-    CHECK_OK(parse(body, twice, &m, &why));
+/* A job with such a model. */
+typedef struct job {
+    hr_custom *self, *twice;
+    hr_model *model;
     hr_ctx *ctx;
-    CHECK_OK(hr_ctx_create(NULL, &ctx));
-    hr_job_options o = {
-        .size = sizeof o, .custom_model = m, .device = "host", .no_measure = 1, .batch = 8};
+    hr_job_options o;
+} job;
+
+static void job_open(job *j) {
+    hr_error why = {.code = HR_OK};
+    j->twice = make("twice", &j->self);
+    CHECK_OK(parse(body, j->twice, &j->model, &why));
+    CHECK_OK(hr_ctx_create(NULL, &j->ctx));
+    j->o = (hr_job_options){.size = sizeof j->o,
+                            .custom_model = j->model,
+                            .device = "host",
+                            .no_measure = 1,
+                            .batch = 8};
+}
+
+static void job_close(job *j) {
+    hr_ctx_destroy(j->ctx);
+    hr_model_close(j->model);
+    hr_custom_destroy(j->twice);
+}
+
+TEST(custom_ops, cost_what_the_plan_says) {
+    job j;
     hr_plan *plan;
-    if (hr_job_plan(ctx, &o, &plan, &why) != HR_OK) {
+    hr_error why = {.code = HR_OK};
+    job_open(&j);
+    if (hr_job_plan(j.ctx, &j.o, &plan, &why) != HR_OK) {
         test_fail(__FILE__, __LINE__, "%s", why.message);
     }
     hr_plan_summary s = {.size = sizeof s};
@@ -125,35 +146,23 @@ TEST(custom_ops, cost_what_the_plan_says) {
     CHECK_EQ(s.custom_workspace_bytes, (1 << 16) + 3 * 2 * 8 * 3 * 4); /* x and y (8, 3) */
     CHECK(s.custom_ns > 0);
     hr_plan_destroy(plan);
-    hr_ctx_destroy(ctx);
-    hr_model_close(m);
-    hr_custom_destroy(twice);
+    job_close(&j);
 }
 
 TEST(custom_ops, train_where_nothing_is_saved) {
-    hr_custom *self, *twice = make("twice", &self);
-    hr_model *m;
-    hr_error why = {.code = HR_OK};
-    CHECK_OK(parse(body, twice, &m, &why));
-    hr_ctx *ctx;
-    CHECK_OK(hr_ctx_create(NULL, &ctx));
-    hr_job_options o = {.size = sizeof o,
-                        .custom_model = m,
-                        .device = "host",
-                        .data = "synthetic:32",
-                        .no_measure = 1,
-                        .batch = 8,
-                        .epochs = 1};
+    job j;
     hr_plan *plan;
-    if (hr_job_plan(ctx, &o, &plan, &why) != HR_OK || hr_job_train(plan, &why) != HR_OK) {
+    hr_error why = {.code = HR_OK};
+    job_open(&j);
+    j.o.data = "synthetic:32";
+    j.o.epochs = 1;
+    if (hr_job_plan(j.ctx, &j.o, &plan, &why) != HR_OK || hr_job_train(plan, &why) != HR_OK) {
         test_fail(__FILE__, __LINE__, "%s", why.message);
     }
     hr_plan_destroy(plan);
-    o.folder = test_folder(); /* a checkpoint would have to hold the op */
-    CHECK_STATUS(hr_job_plan(ctx, &o, &plan, &why), HR_E_UNSUPPORTED);
-    hr_ctx_destroy(ctx);
-    hr_model_close(m);
-    hr_custom_destroy(twice);
+    j.o.folder = test_folder(); /* a checkpoint would have to hold the op */
+    CHECK_STATUS(hr_job_plan(j.ctx, &j.o, &plan, &why), HR_E_UNSUPPORTED);
+    job_close(&j);
 }
 
 TEST(custom_ops, of_a_model_file_leave_nothing_behind_without_memory) {
