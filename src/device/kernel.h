@@ -55,6 +55,10 @@ typedef struct hri_kernel {
      * `to` does not lie over it.  HR_E_UNSUPPORTED as above. */
     hr_status (*launch_added)(const struct hri_gpu_call *c, uint64_t other, uint64_t to,
                               const struct hri_gpu_call *again);
+    /* The same where the columns of what is written last are summed right behind (`total`: a sum_to of the output, or of `to`), in
+     * one call more; nothing is added where `to` is 0. */
+    hr_status (*launch_summed)(const struct hri_gpu_call *c, uint64_t other, uint64_t to,
+                               const struct hri_gpu_call *again, const struct hri_gpu_call *total);
     /* For ops whose input often is the result of an element-wise call just before (`maker`): both calls in one, to the same
      * bits in all that they write; with `again` (NULL: none) all three, see below.  HR_E_UNSUPPORTED as above. */
     hr_status (*launch_made)(const struct hri_gpu_call *c, const struct hri_gpu_call *maker,

@@ -309,6 +309,8 @@ int hri_chain_may_hold(const hri_gpu_call *call);
 int hri_sum_feeds(const hri_gpu_call *sum, const hri_gpu_call *reader);
 /* Whether it may be one launch with the one before, whose first output it adds to something else (launch_added). */
 int hri_sum_takes(const hri_gpu_call *maker, const hri_gpu_call *sum);
+/* Whether `total` sums the columns of what `maker` writes first, or, with `sum` (NULL: none), of what that makes of it. */
+int hri_total_takes(const hri_gpu_call *maker, const hri_gpu_call *sum, const hri_gpu_call *total);
 /* Whether it may be one launch with the element-wise one before, whose result it reads (launch_made). */
 int hri_made_feeds(const hri_gpu_call *maker, const hri_gpu_call *reader);
 /* Whether two uses of ops may be one launch when the first runs again right before the second, its gradient (launch_beside, or a

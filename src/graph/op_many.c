@@ -4,8 +4,8 @@
  * cost more than the work.  Which neighbours may be one launch is decided here, once for all ops, by looking at the
  * memory itself: no call may write what another reads or writes.  Kernels say how (launch_many), never whether.  Element-wise
  * neighbours of which one reads the other's result are a chain (op_chain.c), and some kernels make the sum that they read themselves
- * (launch_sum), or that is made of what they write (launch_added), or the whole element-wise result that they read (launch_made), or write
- * again what the forward op made of what they read (launch_beside). */
+ * (launch_sum), or that is made of what they write (launch_added, launch_summed), or the whole element-wise result that they read
+ * (launch_made), or write again what the forward op made of what they read (launch_beside). */
 #include "graph/op.h"
 
 #include <string.h>
@@ -81,6 +81,18 @@ int hri_sum_takes(const hri_gpu_call *maker, const hri_gpu_call *sum) {
            (sum->in[0] == maker->out[0]) != (sum->in[1] == maker->out[0]);
 }
 
+int hri_total_takes(const hri_gpu_call *maker, const hri_gpu_call *sum, const hri_gpu_call *total) {
+    if (!maker->kernel || !maker->kernel->launch_summed || !total->sig ||
+        strcmp(total->sig->op->name, "sum_to") != 0 || (sum && !hri_sum_takes(maker, sum))) {
+        return 0;
+    }
+    const hr_meta *made = &maker->sig->out[0], *in = &total->sig->in[0], *out = &total->sig->out[0];
+    const int rank = made->shape.rank;
+    return total->in[0] == (sum ? sum : maker)->out[0] && in->type == made->type &&
+           hr_meta_bytes(in) == hr_meta_bytes(made) && rank > 0 && out->shape.rank == 1 &&
+           out->shape.dim[0] == made->shape.dim[rank - 1];
+}
+
 int hri_sum_feeds(const hri_gpu_call *sum, const hri_gpu_call *reader) {
     const hri_sig *s = sum->sig;
     if (!reader->kernel || !reader->kernel->launch_sum || !is_sum(s, &reader->sig->in[0]) ||
@@ -130,8 +142,28 @@ static hr_status launch_added(const hri_gpu_call *maker, const hri_gpu_call *sum
     return maker->kernel->launch_added(maker, other, sum->out[0], again);
 }
 
+/* A gradient with the sum of the columns of what it writes: behind its forward op or not, with what is added to it or not. */
+static hr_status launch_summed(const hri_gpu_call *calls, uint32_t count, uint32_t *out) {
+    const uint32_t first = count > 1 && hri_beside(&calls[0], &calls[1]);
+    const hri_gpu_call *maker = &calls[first], *again = first ? &calls[0] : NULL;
+    if (count > first + 2 && hri_total_takes(maker, &maker[1], &maker[2])) {
+        const hr_addr other = maker[1].in[maker[1].in[0] == maker->out[0]];
+        *out = first + 3;
+        return maker->kernel->launch_summed(maker, other, maker[1].out[0], again, &maker[2]);
+    }
+    if (count > first + 1 && hri_total_takes(maker, NULL, &maker[1])) {
+        *out = first + 2;
+        return maker->kernel->launch_summed(maker, 0, 0, again, &maker[1]);
+    }
+    return HR_E_UNSUPPORTED;
+}
+
 /* The calls from the first on that go together; *out says how many those were. */
 static hr_status launch_together(const hri_gpu_call *calls, uint32_t count, uint32_t *out) {
+    const hr_status summed = launch_summed(calls, count, out);
+    if (summed != HR_E_UNSUPPORTED) {
+        return summed;
+    }
     if (count > 1 && hri_sum_feeds(&calls[0], &calls[1])) {
         const hr_status status =
             calls[1].kernel->launch_sum(&calls[1], calls[0].in[0], calls[0].in[1]);

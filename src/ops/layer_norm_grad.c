@@ -66,6 +66,12 @@ static hr_status layer_norm_grad_added_cuda(const hri_gpu_call *c, hr_addr other
     return hri_norm_grad_added_cuda(&v, c, other, to, again);
 }
 
+static hr_status layer_norm_grad_summed_cuda(const hri_gpu_call *c, hr_addr other, hr_addr to,
+                                             const hri_gpu_call *again, const hri_gpu_call *total) {
+    const hri_norm v = hri_norm_rows(&c->sig->in[1].shape, 0);
+    return hri_norm_grad_summed_cuda(&v, c, other, to, again, total);
+}
+
 static hr_status layer_norm_grad_beside_cuda(const hri_gpu_call *c, const hri_gpu_call *again) {
     const hri_norm v = hri_norm_rows(&c->sig->in[1].shape, 0);
     return hri_norm_grad_beside_cuda(&v, c, again);
@@ -74,6 +80,7 @@ static hr_status layer_norm_grad_beside_cuda(const hri_gpu_call *c, const hri_gp
 const hri_kernel hri_kernel_cuda_layer_norm_grad = {
     .launch = layer_norm_grad_cuda,
     .launch_added = layer_norm_grad_added_cuda,
+    .launch_summed = layer_norm_grad_summed_cuda,
     .beside = "layer_norm",
     .launch_beside = layer_norm_grad_beside_cuda,
     .launch_workspace = layer_norm_grad_cuda_workspace,

@@ -101,6 +101,8 @@ static const hri_case sum_to_cases[] = {
     {"f16", "f16[9,7]", "to=9x1"},
     {"bias of many, bf16", "bf16[900,64]", "to=64"},
     {"bias of many, f32", "f32[900,24]", "to=24", .flags = HRI_CASE_NO_GRAD},
+    {"bias of wide rows, bf16", "bf16[300,768]", "to=768", .flags = HRI_CASE_NO_GRAD},
+    {"bias of wide rows, f32", "f32[5,14,256]", "to=256", .flags = HRI_CASE_NO_GRAD},
     {"alternating, f16", "f16[4,5,6,7]", "to=1x5x1x7"},
     {"does not fit", "f32[4,5]", "to=4", .flags = HRI_CASE_BAD},
     {NULL, NULL},

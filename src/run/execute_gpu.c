@@ -174,12 +174,16 @@ static uint32_t neighbours(const hri_exec_gpu *x, uint32_t first) {
         hri_beside(&calls[count - 1], &calls[count])) {
         count++;
     }
-    return count < left && calls->sig && calls[count].sig &&
-                   (hri_sum_feeds(&calls[count - 1], &calls[count]) ||
-                    hri_sum_takes(&calls[count - 1], &calls[count]) ||
-                    hri_made_feeds(&calls[count - 1], &calls[count]))
-               ? count + 1
-               : count;
+    if (count == left || !calls->sig || !calls[count].sig) {
+        return count;
+    }
+    const hri_gpu_call *last = &calls[count - 1], *next = &calls[count];
+    if (hri_sum_takes(last, next) && count + 1 < left && next[1].sig &&
+        hri_total_takes(last, next, &next[1])) {
+        return count + 2;
+    }
+    return count + (hri_sum_feeds(last, next) || hri_sum_takes(last, next) ||
+                    hri_made_feeds(last, next) || hri_total_takes(last, NULL, next));
 }
 
 hr_status hri_exec_gpu_exchange(const hri_exec_gpu *x, uint32_t i, int at_once) {

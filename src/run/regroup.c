@@ -165,7 +165,8 @@ static int go_together(const hri_bound *b, const hri_kernels *kernels, const hri
     return (p.call.kernel && p.call.kernel == q.call.kernel && p.call.kernel->launch_many) ||
            (hri_chain_may_hold(&p.call) && hri_chain_may_hold(&q.call)) ||
            hri_beside(&p.call, &q.call) || hri_sum_feeds(&p.call, &q.call) ||
-           hri_sum_takes(&p.call, &q.call) || hri_made_feeds(&p.call, &q.call);
+           hri_sum_takes(&p.call, &q.call) || hri_made_feeds(&p.call, &q.call) ||
+           hri_total_takes(&p.call, NULL, &q.call);
 }
 
 /* The next call that runs something, behind call `t` and copies alone; call_count: there is none. */

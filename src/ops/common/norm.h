@@ -50,6 +50,9 @@ hr_status hri_norm_sum_cuda(const hri_norm *v, const hri_gpu_call *c, double eps
                             hr_addr b);
 hr_status hri_norm_grad_added_cuda(const hri_norm *v, const hri_gpu_call *c, hr_addr other,
                                    hr_addr to, const hri_gpu_call *again);
+hr_status hri_norm_grad_summed_cuda(const hri_norm *v, const hri_gpu_call *c, hr_addr other,
+                                    hr_addr to, const hri_gpu_call *again,
+                                    const hri_gpu_call *total);
 hr_status hri_norm_grad_beside_cuda(const hri_norm *v, const hri_gpu_call *c,
                                     const hri_gpu_call *again);
 

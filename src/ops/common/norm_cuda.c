@@ -2,13 +2,15 @@
  *
  * Rows that fit into the registers of a warp or of a block, 8,192 numbers at most, are read once; longer rows and groups
  * go through the kernels for (N, S, G, K).  How many partial rows gamma and beta have follows from the shape alone.  The
- * work space of a gradient is those rows, (parts, 2, G K) f32. */
+ * work space of a gradient is those rows, (parts, 2, G K) f32, and behind them (parts, G K) for sums of what it writes, where it may
+ * be asked for them (hri_norm_grad_summed_cuda). */
 #include "ops/common/norm.h"
 
 #include <string.h>
 
 #include "ops/common/gpu.h"
 #include "ops/common/launch.h"
+#include "ops/common/reduce_cuda.h"
 
 HRI_CU(norm);
 
@@ -111,9 +113,16 @@ hr_status hri_norm_sum_cuda(const hri_norm *v, const hri_gpu_call *c, double eps
     return good ? run_norm(v, c, eps, (arrival){a, b, whole == y ? 0 : whole}) : HR_E_UNSUPPORTED;
 }
 
+/* Whether the parts of its rows are those of a sum of their columns; one part would not be joined. */
+static int may_total(const hri_norm *v, hr_type type, const cut *c) {
+    return c->in_registers && c->row == 32 && c->parts > 1 &&
+           c->pack == (int)(16 / hr_type_bytes(type)) &&
+           hri_turns(type, v->n, c->width) == c->parts;
+}
+
 uint64_t hri_norm_grad_cuda_workspace(const hri_norm *v, hr_type type) {
     const cut c = cut_of(v, type);
-    return (uint64_t)(c.parts * 2 * c.width) * sizeof(float);
+    return (uint64_t)(c.parts * (may_total(v, type, &c) ? 3 : 2) * c.width) * sizeof(float);
 }
 
 /* What the kernel needs to make y again; see norm.cu. */
@@ -122,10 +131,11 @@ typedef struct again_y {
     float eps;
 } again_y;
 
-/* Where dx goes: to its place (0: to none), and, added to `other`, to `to`.  `again`: the forward call in the same launch; NULL: none. */
+/* Where dx goes: to its place (0: to none), and, added to `other`, to `to`.  `again`: the forward call in the same launch; `total`: the
+ * sum of the columns of what is written last; NULL: none. */
 typedef struct departure {
     hr_addr dx, other, to;
-    const hri_gpu_call *again;
+    const hri_gpu_call *again, *total;
 } departure;
 
 static again_y again_of(const hri_norm *v, const hri_gpu_call *again) {
@@ -142,6 +152,7 @@ static hr_status launch_parts(const hri_norm *v, const hri_gpu_call *c, const cu
                               departure where) {
     hr_addr dy = c->in[0], x = c->in[1], gamma = c->in[2], mean = v->rms ? 0 : c->in[3];
     hr_addr inv = c->in[v->rms ? 3 : 4], dx = where.dx, partial = c->workspace;
+    hr_addr totals = partial + (uint64_t)(k->parts * 2 * k->width) * sizeof(float);
     int64_t places = v->s, rows = v->n * v->s;
     int32_t width = (int32_t)k->width, groups = (int32_t)v->g, channels = (int32_t)v->k;
     if (k->in_registers) {
@@ -149,7 +160,7 @@ static hr_status launch_parts(const hri_norm *v, const hri_gpu_call *c, const cu
         again_y again = where.again ? again_of(v, where.again) : (again_y){0};
         return hri_gpu_launch(c->gpu, &hri_cu_norm, k->defines, "norm_rows_grad", &grid,
                               HRI_GPU_ARGS(&dy, &x, &gamma, &mean, &inv, &dx, &where.other,
-                                           &where.to, &partial, &rows, &width, &again));
+                                           &where.to, &partial, &totals, &rows, &width, &again));
     }
     /* The sums come first: dx may lie over dy or x. */
     const hri_gpu_grid columns = {
@@ -178,14 +189,20 @@ static hr_status run_grad(const hri_norm *v, const hri_gpu_call *c, departure wh
     define(&k, v, s->in[1].type, s->in[2].type, f && !v->rms ? f->in[2].type : HR_TYPE_F32, 1);
     define_more(&k, where.to ? " -DSUM=1" : "");
     define_more(&k, f ? " -DAGAIN=1" : "");
+    define_more(&k, where.total ? " -DTOTAL=1" : "");
     if (parts > 0) {
         status = launch_parts(v, c, &k, where);
     }
     const hri_gpu_grid grid = {.x = (uint32_t)hri_gpu_up(width, 8), .threads = 512};
-    return status != HR_OK
-               ? status
-               : hri_gpu_launch(c->gpu, &hri_cu_norm, k.defines, "norm_finish", &grid,
+    if (status == HR_OK) {
+        status = hri_gpu_launch(c->gpu, &hri_cu_norm, k.defines, "norm_finish", &grid,
                                 HRI_GPU_ARGS(&partial, &dgamma, &dbeta, &width, &parts));
+    }
+    return status == HR_OK && where.total
+               ? hri_turns_combine(c->gpu, s->out[0].type, k.width, k.parts,
+                                   partial + (uint64_t)(k.parts * 2 * k.width) * sizeof(float),
+                                   where.total->out[0])
+               : status;
 }
 
 hr_status hri_norm_grad_cuda(const hri_norm *v, const hri_gpu_call *c) {
@@ -240,8 +257,9 @@ static int lie_apart(const hri_gpu_call *again, hr_addr other, hr_addr to, uint6
     return good;
 }
 
-hr_status hri_norm_grad_added_cuda(const hri_norm *v, const hri_gpu_call *c, hr_addr other,
-                                   hr_addr to, const hri_gpu_call *again) {
+/* Whether what is written may go to `to`, added to `other`, too. */
+static int may_add(const hri_norm *v, const hri_gpu_call *c, hr_addr other, hr_addr to,
+                   const hri_gpu_call *again) {
     const hri_sig *s = c->sig;
     const uint64_t bytes = hr_meta_bytes(&s->out[0]);
     const cut k = cut_of(v, s->in[1].type);
@@ -258,8 +276,29 @@ hr_status hri_norm_grad_added_cuda(const hri_norm *v, const hri_gpu_call *c, hr_
     for (uint32_t i = 1; i < s->out_count; i++) {
         good = good && hri_launch_apart(to, bytes, c->out[i], hr_meta_bytes(&s->out[i]));
     }
-    good = good && (!again || may_do_again(v, c, again)) &&
-           (!again || lie_apart(again, other, to, bytes));
-    return good ? run_grad(v, c, (departure){to == dx ? 0 : dx, other, to, again})
+    return good && (!again || lie_apart(again, other, to, bytes));
+}
+
+hr_status hri_norm_grad_added_cuda(const hri_norm *v, const hri_gpu_call *c, hr_addr other,
+                                   hr_addr to, const hri_gpu_call *again) {
+    const int good = may_add(v, c, other, to, again) && (!again || may_do_again(v, c, again));
+    return good ? run_grad(v, c,
+                           (departure){to == c->out[0] ? 0 : c->out[0], other, to, again, NULL})
                 : HR_E_UNSUPPORTED;
+}
+
+/* The sums are written by a launch of their own, when nothing but their parts is read. */
+hr_status hri_norm_grad_summed_cuda(const hri_norm *v, const hri_gpu_call *c, hr_addr other,
+                                    hr_addr to, const hri_gpu_call *again,
+                                    const hri_gpu_call *total) {
+    const hr_type type = c->sig->in[1].type;
+    const cut k = cut_of(v, type);
+    const int good =
+        may_total(v, type, &k) && (!to || may_add(v, c, other, to, again)) &&
+        (!again || may_do_again(v, c, again)) &&
+        hri_launch_wide(total->in[0] | total->out[0]) && /* or the sum alone is cut otherwise */
+        hri_launch_apart(total->out[0], hr_meta_bytes(&total->sig->out[0]), c->workspace,
+                         hri_norm_grad_cuda_workspace(v, type));
+    const hr_addr dx = to && to == c->out[0] ? 0 : c->out[0];
+    return good ? run_grad(v, c, (departure){dx, other, to, again, total}) : HR_E_UNSUPPORTED;
 }

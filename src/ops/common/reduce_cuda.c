@@ -5,6 +5,8 @@ HRI_CU(reduce);
 
 /* Four blocks for each of 132 multiprocessors: as many as are there at once, whoever makes what is added up. */
 enum { THREADS = 256, BLOCKS = 528, WARP = 32 };
+/* Of rows that are taken by turns: two blocks for each multiprocessor, as norm_cuda.c has them; shorter rows would leave threads idle. */
+enum { DOWN = THREADS / WARP, TURNS = 132 * 2, SHORTEST = 256, LONGEST = 1024 };
 
 hri_pattern hri_pattern_of(const hri_reduction *r) {
     hri_pattern p = {.rank = r->rank};
@@ -18,7 +20,7 @@ hri_pattern hri_pattern_of(const hri_reduction *r) {
 typedef struct cut {
     int width;       /* elements of an access */
     int64_t parts;   /* of the middle */
-    int64_t each;    /* elements of the middle in a part */
+    int64_t each;    /* elements of the middle in a part; 0: they are taken by turns */
     uint32_t across; /* columns: 2^across threads lie side by side */
     int64_t tiles;   /* columns: blocks side by side */
 } cut;
@@ -29,9 +31,22 @@ static void set_parts(cut *c, const hri_reduction *r, int64_t blocks, int64_t le
     c->each = hri_launch_up(r->middle, c->parts);
 }
 
+int64_t hri_turns(hr_type type, int64_t middle, int64_t inner) {
+    const int good = inner >= SHORTEST && inner <= LONGEST && middle > 0 &&
+                     inner * (int64_t)hr_type_bytes(type) % 16 == 0;
+    return good ? hri_launch_min(hri_launch_up(middle, DOWN), TURNS) : 0;
+}
+
 static cut cut_columns(const hri_reduction *r, hr_type type, int wide) {
     cut c = {.width = wide ? hri_launch_width(type, r->inner) : 1};
     const int64_t packs = r->inner / c.width;
+    const int64_t turns = wide && r->outer == 1 ? hri_turns(type, r->middle, r->inner) : 0;
+    if (turns) {
+        c.across = hri_launch_across(WARP, WARP);
+        c.tiles = hri_launch_up(packs, WARP);
+        c.parts = turns;
+        return c;
+    }
     /* Short columns need few rows of threads. */
     c.across = hri_launch_across(packs, r->middle < 16 ? THREADS : WARP);
     c.tiles = hri_launch_up(packs, 1 << c.across);
@@ -74,6 +89,10 @@ static hr_status launch_general(hri_gpu *gpu, const hri_reduction *r, hr_type ty
         HRI_GPU_ARGS(&in, &out, &results, &p, &scale));
 }
 
+static const char *columns_of(const cut *c) {
+    return c->each ? "columns" : "columns_by_turns";
+}
+
 static hri_gpu_grid columns_grid(const hri_reduction *r, const cut *c) {
     return (hri_gpu_grid){.x = (uint32_t)(r->outer * c->parts * c->tiles), .threads = THREADS};
 }
@@ -85,7 +104,7 @@ static hr_status launch_columns(hri_gpu *gpu, const hri_reduction *r, const cut 
     uint32_t parts = (uint32_t)c->parts, tiles = (uint32_t)c->tiles, across = c->across;
     const hri_gpu_grid grid = columns_grid(r, c);
     return hri_gpu_launch(
-        gpu, &hri_cu_reduce, defines, "columns", &grid,
+        gpu, &hri_cu_reduce, defines, columns_of(c), &grid,
         HRI_GPU_ARGS(&in, &out, &partial, &middle, &inner, &each, &parts, &tiles, &across, &scale));
 }
 
@@ -109,6 +128,14 @@ static hr_status launch_combine(hri_gpu *gpu, const hri_reduction *r, const cut 
         gpu, &hri_cu_reduce, defines, "combine",
         &(hri_gpu_grid){.x = hri_launch_blocks(results, 1 << across), .threads = THREADS},
         HRI_GPU_ARGS(&partial, &out, &results, &inner, &parts, &across, &scale));
+}
+
+hr_status hri_turns_combine(hri_gpu *gpu, hr_type type, int64_t inner, int64_t parts,
+                            hr_addr partial, hr_addr out) {
+    const hri_reduction r = {.results = inner, .inner = inner};
+    const cut c = {.parts = parts};
+    return launch_combine(gpu, &r, &c, hri_launch_t(type, hri_launch_width(type, inner)).text,
+                          partial, out, 1.0f);
 }
 
 hr_status hri_reduction_launch(hri_gpu *gpu, const hri_reduction *r, hr_type type, hr_addr in,
@@ -183,7 +210,7 @@ hr_status hri_reduction_launch_made(const hri_gpu_call *maker, const hri_gpu_cal
     float scale = 1.0f;
     const hri_gpu_grid grid = columns_grid(r, &c);
     const hr_status status =
-        hri_scalar_launch_in(maker, again, &hri_cu_reduce, "columns", c.width, &grid,
+        hri_scalar_launch_in(maker, again, &hri_cu_reduce, columns_of(&c), c.width, &grid,
                              HRI_GPU_ARGS(&source, &out, &partial, &middle, &inner, &each, &parts,
                                           &tiles, &across, &scale));
     return status != HR_OK || c.parts == 1

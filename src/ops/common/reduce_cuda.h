@@ -28,4 +28,12 @@ HR_MUST_CHECK hr_status hri_reduction_launch_made(const hri_gpu_call *maker,
                                                   const hri_gpu_call *again, const hri_reduction *r,
                                                   hr_addr out, hr_addr workspace);
 
+/* Sums of the columns of (middle, inner) rows that fit into the registers of a warp: 8 threads below one another and `parts` blocks take
+ * rows by turns, one by one, so that a kernel that has a row in each of 8 warps may make the same sums while it writes the rows.  The
+ * number of parts; 0: rows are cut otherwise. */
+int64_t hri_turns(hr_type type, int64_t middle, int64_t inner);
+/* Of such parts (parts, inner) in f32, more than one, the sums. */
+HR_MUST_CHECK hr_status hri_turns_combine(hri_gpu *gpu, hr_type type, int64_t inner, int64_t parts,
+                                          hr_addr partial, hr_addr out);
+
 #endif

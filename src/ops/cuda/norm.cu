@@ -11,8 +11,10 @@
 // dx (0: nobody reads it), and added to another at `to`.  All of them may lie over one another row by row: a thread has
 // read its numbers before it writes in their places.
 // AGAIN, for rows backward: what the forward op made of x is made here, too, and its statistics are not read but made.
+// TOTAL, for rows of a warp backward: what is written is added up by columns, too, in the order of columns_by_turns of reduce.cu, as
+// parts in `totals`.  These sums are in shared memory: registers have no room for them.
 //
-// Defines: ELEM and PACK (of x, y, dy, dx), GAMMA, BETA (types), RMS, ROW, KEEP, SUM, AGAIN; BACKWARD and GROUPED say which of
+// Defines: ELEM and PACK (of x, y, dy, dx), GAMMA, BETA (types), RMS, ROW, KEEP, SUM, AGAIN, TOTAL; BACKWARD and GROUPED say which of
 // the four parts a module has.
 #ifndef ELEM
 #define ELEM float
@@ -30,6 +32,9 @@
 #endif
 #ifndef AGAIN
 #define AGAIN 0
+#endif
+#ifndef TOTAL
+#define TOTAL 0
 #endif
 
 enum { THREADS = 256, GROUPS = THREADS / ROW };
@@ -181,13 +186,47 @@ HR_INLINE void find_statistics(const pack (&x)[KEEP], hr_i32 width, float eps, i
 
 #endif
 
-// partial (gridDim.x, 2, width): sums of dy xhat and of dy over the rows of a block.
+#if TOTAL
+
+// Each thread has columns of its own.
+HR_INLINE void add_total(const float (&x)[PACK], float *to) {
+    float sum[PACK];
+    hr_load_pack<float, PACK>(to, sum);
+#pragma unroll
+    for (int j = 0; j < PACK; j++) {
+        sum[j] = __fadd_rn(sum[j], stored(x[j]));
+    }
+    hr_store_pack<float, PACK>(to, sum);
+}
+
+// The eight warps' sums in pairs, as reduce.cu adds rows of threads.
+HR_INLINE void put_totals(const float *own, hr_i32 apart, float *to, hr_i32 width) {
+    for (hr_i32 c = threadIdx.x; c < width; c += THREADS) {
+        float sum[GROUPS];
+#pragma unroll
+        for (int g = 0; g < GROUPS; g++) {
+            sum[g] = own[g * apart + c];
+        }
+#pragma unroll
+        for (int half = GROUPS / 2; half > 0; half /= 2) {
+#pragma unroll
+            for (int g = 0; g < half; g++) {
+                sum[g] += sum[g + half];
+            }
+        }
+        to[c] = sum[0];
+    }
+}
+
+#endif
+
+// partial (gridDim.x, 2, width): sums of dy xhat and of dy over the rows of a block; totals (gridDim.x, width).
 // Rows of more than 24 words a thread leave registers for one block alone.
 HR_KERNEL __launch_bounds__(THREADS,
                             KEEP *(PACK * sizeof(ELEM) < 4 ? 4 : PACK * sizeof(ELEM)) > 96 ? 1 : 2)
     norm_rows_grad(const ELEM *dy, const ELEM *x, const GAMMA *gamma, const float *mean,
                    const float *inv, ELEM *dx, const ELEM *other, ELEM *to, float *partial,
-                   hr_i64 rows, hr_i32 width
+                   float *totals, hr_i64 rows, hr_i32 width
 #if AGAIN
                    ,
                    HR_TABLE struct again f
@@ -197,11 +236,17 @@ HR_KERNEL __launch_bounds__(THREADS,
     __shared__ __align__(16) float all[2][ROW == 32 ? KEEP * 32 * PACK : PACK];
     const int lane = threadIdx.x % ROW, group = threadIdx.x / ROW;
     float dgamma[KEEP][PACK], dbeta[KEEP][PACK];
+#if TOTAL
+    __shared__ __align__(16) float own[GROUPS][KEEP * 32 * PACK];
+#endif
 #pragma unroll
     for (int k = 0; k < KEEP; k++) {
 #pragma unroll
         for (int j = 0; j < PACK; j++) {
             dgamma[k][j] = dbeta[k][j] = 0.0f;
+#if TOTAL
+            own[group][(lane + k * ROW) * PACK + j] = 0.0f;
+#endif
         }
     }
     for (hr_i64 r = (hr_i64)blockIdx.x * GROUPS + group; r < rows;
@@ -285,9 +330,16 @@ HR_KERNEL __launch_bounds__(THREADS,
                     }
                     hr_store_pack<ELEM, PACK>(to + r * width + at, out);
                 }
+#if TOTAL
+                add_total(out, &own[group][at]);
+#endif
             }
         }
     }
+#if TOTAL
+    __syncthreads();
+    put_totals(own[0], KEEP * 32 * PACK, totals + (hr_i64)blockIdx.x * width, width);
+#endif
     float *sums = partial + (hr_i64)blockIdx.x * 2 * width;
     // The groups of a warp each, in order; a row of the whole block has nothing to add.
     for (int turn = 0; turn < GROUPS; turn++) {

@@ -80,33 +80,36 @@ template <int N> HR_INLINE void put_sum(T *out, float *partial, hr_i64 at, const
 }
 
 // 2^across threads side by side, V columns each; the others take other rows.  partial NULL: there is one part.
-HR_KERNEL __launch_bounds__(THREADS, BUSY) columns(HR_TABLE struct source s, T *out, float *partial, hr_i64 middle,
-                                             hr_i64 inner, hr_i64 part_rows, hr_u32 parts,
-                                             hr_u32 tiles, hr_u32 across, float scale) {
-    __shared__ __align__(16) float room[THREADS * V];
+// TURNS: all parts take rows by turns, and add them one by one; norm.cu adds in the same order.
+template <bool TURNS>
+HR_INLINE void add_columns(const source &s, T *out, float *partial, hr_i64 middle, hr_i64 inner, hr_i64 part_rows,
+                           hr_u32 parts, hr_u32 tiles, hr_u32 across, float scale, float *room) {
     const hr_u32 tile = blockIdx.x % tiles, number = blockIdx.x / tiles; // (outer, part)
     const hr_u32 part = number % parts, outer = number / parts;
     const hr_u32 tx = threadIdx.x & ((1u << across) - 1), ty = threadIdx.x >> across;
     const hr_u32 rows = THREADS >> across;
     const hr_i64 column = (hr_i64)((tile << across) + tx) * V;
-    const hr_i64 begin = part * part_rows;
-    const hr_i64 end = begin + part_rows < middle ? begin + part_rows : middle;
+    const hr_u32 step = TURNS ? parts * rows : rows;
+    const hr_i64 begin = part * (TURNS ? rows : part_rows);
+    const hr_i64 end = TURNS ? middle : begin + part_rows < middle ? begin + part_rows : middle;
     float sum[V] = {0};
     if (column < inner) {
         const hr_i64 at = ((hr_i64)outer * middle) * inner + column;
         hr_i64 r = begin + ty;
-        for (; r + 3 * rows < end; r += 4 * rows) {
+        for (; r + 3 * step < end; r += 4 * step) {
 #ifdef HR_STEP // in pairs: fewer registers, so that all blocks are there at once
             float two[V];
 #pragma unroll
             for (int i = 0; i < 4; i += 2) {
-                const hr_i64 first = at + (r + i * rows) * inner, second = first + rows * inner;
+                const hr_i64 first = at + (r + i * step) * inner, second = first + step * inner;
                 const fetched a = fetch(s, first), b = fetch(s, second);
                 const hr_pack<T, V> v = take(s, first, a), w = take(s, second, b);
 #pragma unroll
                 for (int k = 0; k < V; k++) {
                     const float both = hr_at(v, k) + hr_at(w, k);
-                    if (i) {
+                    if (TURNS) {
+                        sum[k] = (sum[k] + hr_at(v, k)) + hr_at(w, k);
+                    } else if (i) {
                         sum[k] += two[k] + both;
                     } else {
                         two[k] = both;
@@ -118,20 +121,22 @@ HR_KERNEL __launch_bounds__(THREADS, BUSY) columns(HR_TABLE struct source s, T *
             hr_pack<T, V> v[4];
 #pragma unroll
             for (int i = 0; i < 4; i++) {
-                in[i] = fetch(s, at + (r + i * rows) * inner);
+                in[i] = fetch(s, at + (r + i * step) * inner);
             }
 #pragma unroll
             for (int i = 0; i < 4; i++) {
-                v[i] = take(s, at + (r + i * rows) * inner, in[i]);
+                v[i] = take(s, at + (r + i * step) * inner, in[i]);
             }
 #pragma unroll
             for (int k = 0; k < V; k++) {
-                sum[k] += (hr_at(v[0], k) + hr_at(v[1], k)) +
-                          (hr_at(v[2], k) + hr_at(v[3], k));
+                sum[k] = TURNS ? (((sum[k] + hr_at(v[0], k)) + hr_at(v[1], k)) + hr_at(v[2], k)) +
+                                     hr_at(v[3], k)
+                               : sum[k] + ((hr_at(v[0], k) + hr_at(v[1], k)) +
+                                           (hr_at(v[2], k) + hr_at(v[3], k)));
             }
 #endif
         }
-        for (; r < end; r += rows) {
+        for (; r < end; r += step) {
             const hr_pack<T, V> v = take(s, at + r * inner, fetch(s, at + r * inner));
 #pragma unroll
             for (int k = 0; k < V; k++) {
@@ -157,6 +162,20 @@ HR_KERNEL __launch_bounds__(THREADS, BUSY) columns(HR_TABLE struct source s, T *
     if (ty == 0 && column < inner) {
         put_sum<V>(out, partial, (partial ? (hr_i64)number : (hr_i64)outer) * inner + column, sum, scale);
     }
+}
+
+HR_KERNEL __launch_bounds__(THREADS, BUSY) columns(HR_TABLE struct source s, T *out, float *partial, hr_i64 middle,
+                                             hr_i64 inner, hr_i64 part_rows, hr_u32 parts,
+                                             hr_u32 tiles, hr_u32 across, float scale) {
+    __shared__ __align__(16) float room[THREADS * V];
+    add_columns<false>(s, out, partial, middle, inner, part_rows, parts, tiles, across, scale, room);
+}
+
+HR_KERNEL __launch_bounds__(THREADS, BUSY) columns_by_turns(HR_TABLE struct source s, T *out, float *partial,
+                                             hr_i64 middle, hr_i64 inner, hr_i64 part_rows, hr_u32 parts,
+                                             hr_u32 tiles, hr_u32 across, float scale) {
+    __shared__ __align__(16) float room[THREADS * V];
+    add_columns<true>(s, out, partial, middle, inner, part_rows, parts, tiles, across, scale, room);
 }
 
 #ifndef HR_STEP
