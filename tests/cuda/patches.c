@@ -80,6 +80,7 @@ TEST_TIMEOUT(patches, give_the_sums_of_the_convolution, 300) {
         {HR_TYPE_F32, HR_TYPE_F32, 3, 2, 1, 3, 7, 8, 8},
         {HR_TYPE_F32, HR_TYPE_F32, 1, 2, 5, 1, 5, 43, 3}, /* rows of 129 of 132 */
         {HR_TYPE_BF16, HR_TYPE_BF16, 1, 1, 1, 4, 16, 4, 8},
+        {HR_TYPE_BF16, HR_TYPE_BF16, 2, 3, 2, 3, 8, 4, 4}, /* of 24, as networks of convolutions begin */
     };
     bench b;
     bench_open(&b);
@@ -92,7 +93,7 @@ TEST_TIMEOUT(patches, give_the_sums_of_the_convolution, 300) {
     bench_close(&b);
 }
 
-TEST(patches, are_for_large_windows_side_by_side_on_few_channels) {
+TEST(patches, are_for_windows_side_by_side_on_few_channels) {
     const problem first = {HR_TYPE_BF16, HR_TYPE_BF16, 128, 14, 14, 3, 768, 16, 16};
     const hri_gpu_conv x = conv_of(&first, HRI_GPU_CONV_FORWARD);
     bench b;
@@ -121,6 +122,9 @@ TEST(patches, are_for_large_windows_side_by_side_on_few_channels) {
     CHECK(!hri_gpu_is_patches(&other));
     const problem small = {HR_TYPE_BF16, HR_TYPE_BF16, 128, 56, 56, 3, 96, 4, 4};
     other = conv_of(&small, HRI_GPU_CONV_FORWARD);
+    CHECK(hri_gpu_is_patches(&other));
+    const problem tiny = {HR_TYPE_BF16, HR_TYPE_BF16, 128, 112, 112, 3, 96, 2, 2};
+    other = conv_of(&tiny, HRI_GPU_CONV_FORWARD);
     CHECK(!hri_gpu_is_patches(&other));
     const problem many = {HR_TYPE_F32, HR_TYPE_F32, 4096, 14, 14, 3, 64, 16, 16};
     other = conv_of(&many, HRI_GPU_CONV_FORWARD); /* more than work space may take */
