@@ -6,7 +6,7 @@
  * repeated for the same bits (on the fake driver in the reverse order of threads too, which shows races), and tried over
  * every input that the descriptor allows.  Guards lie around every tensor and the work space, and inputs must stay.
  *
- *   test_conformance cuda/relu       one op
+ *   test_conformance cuda/relu       one op; HEADROOM_TEST_CASES=TEXT: its cases that have the text in their names, which are shown
  *
  * On the fake driver the first case of an op is tried with f16, all inputs at once, because bf16 goes through every case and,
  * with the first one, through the mixed inputs; HEADROOM_TEST_ALL tries all.
@@ -458,7 +458,11 @@ static void run_op(const void *arg) {
     for (const hri_case *c = op->cases; c->name; c++) {
         hr_meta metas[HRI_IN_MAX] = {{0}};
         const uint32_t count = ref_parse(c->in, metas);
-        if (getenv("HEADROOM_TEST_SHOW")) { /* which case takes so long */
+        const char *const wanted = getenv("HEADROOM_TEST_CASES");
+        if (wanted && !strstr(c->name, wanted)) {
+            continue;
+        }
+        if (wanted || getenv("HEADROOM_TEST_SHOW")) { /* which case takes so long */
             printf("%s: %s\n", op->name, c->name);
             fflush(stdout);
         }

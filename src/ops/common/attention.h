@@ -123,13 +123,6 @@ hr_status hri_attention_words_make_if(const hri_attention *a, const hri_gpu_call
                                       hr_addr at, int causal, int turned, hr_addr copy,
                                       int64_t pitch, hr_addr only, hri_attention_words *out);
 
-/* Rows of numbers, finite and as bf16, for kernels that add them by products (attention_spread.cu): rows of whole tiles of 64 keys, then a second
- * plane where the mask is no bf16, then what each tile does.  out->words is where they begin. */
-int hri_attention_spread_fits(const hri_attention *a);
-uint64_t hri_attention_spread_bytes(const hri_attention *a);
-hr_status hri_attention_spread_make(const hri_attention *a, const hri_gpu_call *c, hr_addr mask,
-                                    hr_addr at, hri_attention_words *out);
-
 /* Rows of numbers are written again as threads have their scores, behind the words, and the copy engine brings them. */
 uint64_t hri_attention_numbers_bytes(const hri_attention *a, int causal, int turned);
 int hri_attention_numbers_tiled(const hri_attention *a, const hri_gpu *gpu, int turned);

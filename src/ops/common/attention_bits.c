@@ -152,8 +152,9 @@ static int fits(const hri_attention *a, hri_gpu *gpu) {
 enum {
     WIDE = 256,
     WIDE_THREADS = 640,
-    WIDE_BARS = 40, /* at most */
-    NARROW = 128    /* so many queries and fewer fill a block of the other kernel */
+    WIDE_BARS = 48,   /* at most */
+    WIDE_KEYS = 8192, /* so many leave room for longer rings */
+    NARROW = 128      /* so many queries and fewer fill a block of the other kernel */
 };
 
 /* One row for all queries. */
@@ -167,9 +168,10 @@ typedef struct rooms {
 } rooms;
 
 static rooms rooms_of(const hri_attention *a) {
-    return !hri_attention_adds(a) || keys_alone(a)
-               ? (rooms){4, 4}
-               : (rooms){3, hri_attention_spread_planes(a) == 2 ? 3 : 2};
+    const int many = a->keys > WIDE_KEYS;
+    return !hri_attention_adds(a) || keys_alone(a) ? (rooms){many ? 4 : 8, 4}
+           : many ? (rooms){3, hri_attention_spread_planes(a) == 2 ? 3 : 2}
+                  : (rooms){4, 3};
 }
 
 static uint64_t wide_numbers(const hri_attention *a) {
@@ -202,10 +204,15 @@ static int wide(const hri_attention *a, hri_gpu *gpu) {
            wide_shared(a) <= hri_gpu_warpgroup_shared(gpu);
 }
 
-static uint64_t wide_workspace(const hri_attention *a) {
+/* What the mask becomes, and counters behind it where masks are made meanwhile. */
+static uint64_t wide_mask_bytes(const hri_attention *a) {
     return keys_alone(a)           ? hri_attention_key_rows_bytes(a, KEY_ROW_BYTES)
            : hri_attention_adds(a) ? hri_attention_spread_bytes(a)
                                    : hri_attention_words_bytes(a, a->causal != 0, 0);
+}
+
+static uint64_t wide_workspace(const hri_attention *a) {
+    return wide_mask_bytes(a) + hri_attention_making_bytes(a);
 }
 
 /* Of q, k or v: `rows` of one head. */
@@ -272,15 +279,13 @@ static int power_of_two(float x) {
     return frexpf(x, &exponent) == 0.5f && exponent > -8 && exponent < 8;
 }
 
-/* What the mask becomes in the work space. */
+/* What the mask becomes in the work space, all of it or the first. */
 static hr_status wide_mask(const hri_attention *a, const hri_gpu_call *c, hr_addr mask,
-                           hri_attention_words *out) {
+                           const hri_attention_making *m, hri_attention_words *out) {
     return keys_alone(a)
                ? hri_attention_key_rows_make(a, c, mask, "attention_key_row", KEY_ROW_BYTES, out)
-           : hri_attention_adds(a)
-               ? hri_attention_spread_make(a, c, mask, c->workspace, out)
-               : hri_attention_words_make(a, c, mask, c->workspace, a->causal != 0,
-                                          HRI_ATTENTION_NATURAL, 0, 0, out);
+           : hri_attention_adds(a) ? hri_attention_spread_make(a, c, mask, c->workspace, m, out)
+                                   : hri_attention_words_begin(a, c, mask, c->workspace, m, out);
 }
 
 static hr_status wide_run(const hri_attention *a, const hri_gpu_call *c,
@@ -292,11 +297,21 @@ static hr_status wide_run(const hri_attention *a, const hri_gpu_call *c,
     hri_attention_words w;
     hri_gpu_map maps[4] = {0};
     uint32_t heads = (uint32_t)(a->batch * a->heads), works = (uint32_t)wide_works(a);
+    const uint32_t processors = hri_gpu_processors(c->gpu);
+    const hri_gpu_grid grid = {.x = works < processors ? works : processors,
+                               .threads = WIDE_THREADS,
+                               .shared_bytes = (uint32_t)wide_shared(a)};
     char defines[384];
-    hr_status status = wide_mask(a, c, mask, &w);
+    hri_attention_making m;
+    const int making =
+        hri_attention_making_of(a, mask, c->workspace + wide_mask_bytes(a), grid.x, &m);
+    hr_status status = wide_mask(a, c, mask, making ? &m : NULL, &w);
     if (status == HR_OK) {
-        status = maps_make(a, c->gpu, at, spread ? w.words : 0, hri_gpu_up(a->keys, KEYS) * KEYS,
-                           spread, WIDE, maps);
+        status = maps_make(a, c->gpu, at,
+                           !spread  ? 0
+                           : making ? mask
+                                    : w.words,
+                           hri_gpu_up(a->keys, KEYS) * KEYS, spread, WIDE, maps);
     }
     if (status != HR_OK) {
         return status;
@@ -306,19 +321,15 @@ static hr_status wide_run(const hri_attention *a, const hri_gpu_call *c,
     snprintf(defines, sizeof defines,
              "-DELEM=%s -DMELEM=%s -DDP=%d -DCAUSAL=%d -DBACKWARD=0 -DWGS=%d -DBLOCKS=1 -DMASK=0 "
              "-DRING=%d -DLEAD=1 -DONES=%d -DNUMBERS=%d -DKEYED=%d "
-             "-DPLANES=%d -DTWO_PARTS=%d -DNUMBER_ROOMS=%d",
+             "-DPLANES=%d -DTWO_PARTS=%d -DNUMBER_ROOMS=%d -DMAKING=%d",
              hri_gpu_type(a->type), hri_gpu_type(hri_attention_adds(a) ? x->mask_type : a->type),
              DEPTH, a->causal != 0, WIDE / 64, r.ring, !hri_attention_adds(a) && !keyed_,
              hri_attention_adds(a), keyed_, spread ? (int)hri_attention_spread_planes(a) : 1,
-             spread && !power_of_two(a->scale), r.numbers);
-    const uint32_t processors = hri_gpu_processors(c->gpu);
-    const hri_gpu_grid grid = {.x = works < processors ? works : processors,
-                               .threads = WIDE_THREADS,
-                               .shared_bytes = (uint32_t)wide_shared(a)};
+             spread && !power_of_two(a->scale), r.numbers, making);
     return hri_gpu_launch(c->gpu, &hri_cu_attention_hopper_bits_wide, defines,
                           "attention_forward_wide", &grid,
                           HRI_GPU_ARGS(&maps[0], &maps[1], &maps[2], &maps[3], &v, &o, &lse, &s,
-                                       &w.words, &w.seen, &e, &mask, &heads, &works));
+                                       &w.words, &w.seen, &e, &mask, &heads, &works, &m));
 }
 
 /* ---- which ---- */

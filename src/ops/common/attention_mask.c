@@ -53,13 +53,26 @@ uint64_t hri_attention_words_bytes(const hri_attention *a, int causal, int turne
     return words_bytes(&t) + hri_gpu_whole((uint64_t)t.all);
 }
 
-hr_status hri_attention_words_make_if(const hri_attention *a, const hri_gpu_call *c, hr_addr mask,
-                                      hr_addr at, int causal, int how, hr_addr copy, int64_t pitch,
-                                      hr_addr only, hri_attention_words *out) {
+/* Tiles that a first pass makes, and what it sets to 0. */
+typedef struct first_pass {
+    int64_t tiles;
+    hr_addr zeros;
+    uint32_t zero_count;
+} first_pass;
+
+static first_pass first_pass_of(const hri_attention_tiles *t, const hri_attention_making *m) {
+    return m ? (first_pass){m->first, m->counters, 1 + m->tiles / m->each}
+             : (first_pass){.tiles = t->all};
+}
+
+static hr_status words_make(const hri_attention *a, const hri_gpu_call *c, hr_addr mask, hr_addr at,
+                            int causal, int how, hr_addr copy, int64_t pitch, hr_addr only,
+                            const hri_attention_making *m, hri_attention_words *out) {
     const hri_attention_extra *x = &a->extra;
     const int natural = how == HRI_ATTENTION_NATURAL, turned = how == 1;
     const int rows_differ = x->mask_row || causal;
     hri_attention_tiles t = hri_attention_tiles_of(a, causal, turned);
+    first_pass f = first_pass_of(&t, m);
     int64_t rows = hri_attention_has_mask(a) ? x->mask_rows : 1, queries = a->queries,
             keys = a->keys;
     const int64_t each = t.along * t.across;
@@ -74,16 +87,30 @@ hr_status hri_attention_words_make_if(const hri_attention *a, const hri_gpu_call
              "-DMELEM=%s -DCAUSAL=%d -DWHOLE=%d -DTURNED=%d -DCOPY=%d -DTILED=%d -DNATURAL=%d",
              hri_gpu_type(hri_attention_adds(a) ? x->mask_type : HR_TYPE_U8), causal,
              whole_rows(a, mask), turned, copy && pitch > 0, copy && pitch == 0, natural);
-    const hri_gpu_grid grid = {.x = (uint32_t)hri_gpu_up(t.all, THREADS / 32), .threads = THREADS};
+    const hri_gpu_grid grid = {.x = (uint32_t)hri_gpu_up(f.tiles, THREADS / 32),
+                               .threads = THREADS};
     return hri_gpu_launch(c->gpu, &hri_cu_attention_words, defines, "attention_words", &grid,
-                          HRI_GPU_ARGS(&mask, &out->words, &out->seen, &t.all, &t.along, &t.across,
-                                       &rows, &queries, &keys, &copy, &pitch, &only));
+                          HRI_GPU_ARGS(&mask, &out->words, &out->seen, &f.tiles, &t.along,
+                                       &t.across, &rows, &queries, &keys, &copy, &pitch, &only,
+                                       &f.zeros, &f.zero_count));
+}
+
+hr_status hri_attention_words_make_if(const hri_attention *a, const hri_gpu_call *c, hr_addr mask,
+                                      hr_addr at, int causal, int how, hr_addr copy, int64_t pitch,
+                                      hr_addr only, hri_attention_words *out) {
+    return words_make(a, c, mask, at, causal, how, copy, pitch, only, NULL, out);
 }
 
 hr_status hri_attention_words_make(const hri_attention *a, const hri_gpu_call *c, hr_addr mask,
                                    hr_addr at, int causal, int how, hr_addr copy, int64_t pitch,
                                    hri_attention_words *out) {
-    return hri_attention_words_make_if(a, c, mask, at, causal, how, copy, pitch, 0, out);
+    return words_make(a, c, mask, at, causal, how, copy, pitch, 0, NULL, out);
+}
+
+hr_status hri_attention_words_begin(const hri_attention *a, const hri_gpu_call *c, hr_addr mask,
+                                    hr_addr at, const hri_attention_making *m,
+                                    hri_attention_words *out) {
+    return words_make(a, c, mask, at, a->causal != 0, HRI_ATTENTION_NATURAL, 0, 0, 0, m, out);
 }
 
 /* ---- numbers in whole rows, and as tiles ---- */
@@ -152,25 +179,71 @@ uint64_t hri_attention_spread_bytes(const hri_attention *a) {
 }
 
 hr_status hri_attention_spread_make(const hri_attention *a, const hri_gpu_call *c, hr_addr mask,
-                                    hr_addr at, hri_attention_words *out) {
+                                    hr_addr at, const hri_attention_making *m,
+                                    hri_attention_words *out) {
     const hri_attention_extra *x = &a->extra;
     hri_attention_tiles t = hri_attention_tiles_of(a, 0, 0);
+    first_pass f = first_pass_of(&t, m);
     int64_t queries = a->queries, keys = a->keys, plane = spread_plane(a);
     const int64_t each = t.along * t.across;
-    char defines[96];
+    char defines[112];
     *out = (hri_attention_words){.words = at,
-                                 .seen = at + spread_copy_bytes(a),
+                                 .seen = at + (m ? 0 : spread_copy_bytes(a)),
                                  .batch = x->mask_batch ? x->mask_heads * each : 0,
                                  .head = x->mask_head ? each : 0,
                                  .row = t.across,
                                  .column = 1};
-    snprintf(defines, sizeof defines, "-DMELEM=%s -DCAUSAL=%d -DWHOLE=%d -DPLANES=%d",
+    snprintf(defines, sizeof defines, "-DMELEM=%s -DCAUSAL=%d -DWHOLE=%d -DPLANES=%d -DCOPY=%d",
              hri_gpu_type(x->mask_type), a->causal != 0, whole_rows(a, mask),
-             (int)hri_attention_spread_planes(a));
-    const hri_gpu_grid grid = {.x = (uint32_t)hri_gpu_up(t.all, THREADS / 32), .threads = THREADS};
-    return hri_gpu_launch(
-        c->gpu, &hri_cu_attention_spread, defines, "attention_spread", &grid,
-        HRI_GPU_ARGS(&mask, &at, &out->seen, &t.all, &t.along, &t.across, &queries, &keys, &plane));
+             (int)hri_attention_spread_planes(a), m == NULL);
+    const hri_gpu_grid grid = {.x = (uint32_t)hri_gpu_up(f.tiles, THREADS / 32),
+                               .threads = THREADS};
+    return hri_gpu_launch(c->gpu, &hri_cu_attention_spread, defines, "attention_spread", &grid,
+                          HRI_GPU_ARGS(&mask, &at, &out->seen, &f.tiles, &t.along, &t.across,
+                                       &queries, &keys, &plane, &f.zeros, &f.zero_count));
+}
+
+/* ---- masks that a kernel makes while it uses those before them ---- */
+
+enum { CHUNK = 4, WIDE = 256 };
+
+/* Only of bytes and of bf16, and in whole tiles.  Masks of each head come one after the other where samples that share one stand side by side,
+ * which they do where numbers are added. */
+static int made_meanwhile(const hri_attention *a) {
+    const hri_attention_extra *x = &a->extra;
+    const hri_attention_tiles t = hri_attention_tiles_of(a, 0, 0);
+    const int numbers = hri_attention_adds(a);
+    return hri_attention_has_mask(a) && x->mask_row > 0 && !a->causal && a->keys % KEYS == 0 &&
+           a->queries % ROWS == 0 && t.along * t.across % CHUNK == 0 && t.all < INT32_MAX / 16 &&
+           (!numbers || x->mask_type == HR_TYPE_BF16) && (numbers || x->mask_batch > 0);
+}
+
+/* Pieces of work that share a mask, and masks of the first `blocks` of them. */
+static int64_t masks_at_once(const hri_attention *a, uint32_t blocks) {
+    const hri_attention_extra *x = &a->extra;
+    const int64_t whole = a->queries < WIDE ? 1 : a->queries / WIDE;
+    const int64_t pieces = a->batch / x->mask_samples * (a->heads / x->mask_heads) * whole;
+    return hri_gpu_up(blocks, pieces);
+}
+
+uint64_t hri_attention_making_bytes(const hri_attention *a) {
+    const hri_attention_extra *x = &a->extra;
+    return made_meanwhile(a)
+               ? hri_gpu_whole((uint64_t)(1 + x->mask_samples * x->mask_heads) * sizeof(uint32_t))
+               : 0;
+}
+
+int hri_attention_making_of(const hri_attention *a, hr_addr mask, hr_addr counters, uint32_t blocks,
+                            hri_attention_making *out) {
+    const hri_attention_tiles t = hri_attention_tiles_of(a, 0, 0);
+    const int64_t each = t.along * t.across;
+    const int64_t first = made_meanwhile(a) ? masks_at_once(a, blocks) * each : t.all;
+    *out = (hri_attention_making){.counters = counters,
+                                  .first = (uint32_t)first,
+                                  .tiles = (uint32_t)t.all,
+                                  .each = (uint32_t)each,
+                                  .across = (uint32_t)t.across};
+    return first < t.all && whole_rows(a, mask);
 }
 
 /* ---- one row for all queries ---- */

@@ -33,6 +33,30 @@ uint64_t hri_attention_copy_bytes(const hri_attention *a);
 /* Of hri_attention_spread_make. */
 int64_t hri_attention_spread_planes(const hri_attention *a);
 
+/* Masks of each sample or head: the first pass makes those that the first `blocks` blocks use, and sets `counters` to 0; the kernel makes the
+ * others meanwhile (attention_hopper_bits_wide.cuh, which has the same struct).  Counts are tiles: made first, all, of a mask, side by side. */
+typedef struct hri_attention_making {
+    hr_addr counters;
+    uint32_t first, tiles, each, across;
+} hri_attention_making;
+
+uint64_t hri_attention_making_bytes(const hri_attention *a);
+/* 0: nothing is left to be made meanwhile, or this mask cannot be. */
+int hri_attention_making_of(const hri_attention *a, hr_addr mask, hr_addr counters, uint32_t blocks,
+                            hri_attention_making *out);
+
+/* Rows of numbers, finite and as bf16, for kernels that add them by products (attention_spread.cu): rows of whole tiles of 64 keys, then a second
+ * plane where the mask is no bf16, then what each tile does.  out->words is where they begin.  m, which may be NULL: only the first. */
+int hri_attention_spread_fits(const hri_attention *a);
+uint64_t hri_attention_spread_bytes(const hri_attention *a);
+hr_status hri_attention_spread_make(const hri_attention *a, const hri_gpu_call *c, hr_addr mask,
+                                    hr_addr at, const hri_attention_making *m,
+                                    hri_attention_words *out);
+/* The same of bits, NATURAL. */
+hr_status hri_attention_words_begin(const hri_attention *a, const hri_gpu_call *c, hr_addr mask,
+                                    hr_addr at, const hri_attention_making *m,
+                                    hri_attention_words *out);
+
 /* The numbers of one row for all queries, `tile_bytes` for each 64 keys, and what they do there, at the start of the work space; `kernel` is
  * the one of attention_words.cu that writes them. */
 uint64_t hri_attention_key_rows_bytes(const hri_attention *a, uint64_t tile_bytes);

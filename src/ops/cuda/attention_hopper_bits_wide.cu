@@ -13,6 +13,7 @@ enum {
     Q_BYTES = OWN * 128,
     NUMBERS_BYTES = KEYED ? TILE * 4 : ADD ? OWN * 128 : 0,
     WARPS = THREADS / 32,
+    IDLE_WARPS = 3, // of the warpgroup that feeds
     FEEDER_REGISTERS = 32,
     OTHER_REGISTERS = 112 // five times 96 at the start
 };
@@ -37,6 +38,7 @@ HR_INLINE void load_row(char *to, const float *from, hr_u64 *bar) {
 struct room {
     char *q, *k, *v, *numbers;
     hr_u64 *full_q, *empty_q, *full_k, *empty_k, *full_v, *empty_v, *full_n, *empty_n;
+    hr_u64 *all_made; // where masks are MAKING
     hr_u32 *orders; // of two pieces of work
     int all;        // tiles of keys
     HR_INLINE void init(unsigned char *shared, const shape &a) {
@@ -52,7 +54,8 @@ struct room {
         empty_v = full_v + RING;
         full_n = empty_v + RING;
         empty_n = full_n + NUMBER_ROOMS;
-        orders = (hr_u32 *)(empty_n + NUMBER_ROOMS);
+        all_made = empty_n + NUMBER_ROOMS;
+        orders = (hr_u32 *)(all_made + 1);
         all = (int)((a.keys + TILE - 1) / TILE);
     }
     HR_INLINE hr_u32 *order(int i) const { // its number stands before it
@@ -73,6 +76,7 @@ struct room {
             bar_init(full_q + i, 1);
             bar_init(empty_q + i, WARPS);
         }
+        bar_init(all_made, IDLE_WARPS);
     }
 };
 
@@ -102,7 +106,8 @@ struct piece {
 };
 
 // The tiles of keys that any of `count` times 16 queries sees, as tiles_seen has them, one at least; in the upper half how many tiles of numbers
-// there are, where what hides is a number too.
+// there are, where what hides is a number too, and HIDES_SOME.
+#define HIDES_SOME 0x40000u
 HR_INLINE void steps_seen(hr_u32 *order, const hr_u8 *seen, hr_i64 rows, int all, int count) {
     tiles_seen(order, seen, rows, all, count);
     __syncwarp();
@@ -113,18 +118,19 @@ HR_INLINE void steps_seen(hr_u32 *order, const hr_u8 *seen, hr_i64 rows, int all
         for (int i = 0; i < OWN / 16 && i < count; i++) {
             flags |= seen[i * rows + tile];
         }
-        order[j] = tile | (!(flags & ADDS) ? 0u : PLANES == 2 && flags & PARTS ? 2u : 1u) << 16;
+        order[j] = tile | (!(flags & ADDS) ? 0u : PLANES == 2 && flags & PARTS ? 2u : 1u) << 16 |
+                   (MAKING && flags & HIDES ? HIDES_SOME : 0u);
     }
 }
 // How many tiles of numbers, or rows of keys, a step begins with.
 HR_INLINE int begins_with(hr_u32 step) {
-    return KEYED ? 1 : ADD ? (int)(step >> 16) : 0;
+    return KEYED ? 1 : ADD ? (int)(step >> 16 & 3u) : 0;
 }
 
 // The warp that feeds.
 HR_INLINE void feed(const room &r, const tensor_map &q, const tensor_map &k, const tensor_map &v,
                     const tensor_map &numbers, const float *row, const hr_u8 *seen, const shape &a,
-                    const bits_shape &e, hr_u32 heads_all, hr_u32 works) {
+                    const bits_shape &e, hr_u32 heads_all, hr_u32 works, const making &m) {
     const bool first = threadIdx.x % 32 == 0;
     cursor<2> mine;
     cursor<RING> at;
@@ -137,6 +143,9 @@ HR_INLINE void feed(const room &r, const tensor_map &q, const tensor_map &k, con
         p.init(w, a, e, heads_all);
         hr_u32 *const order = r.order(mine.slot);
         bar_wait(r.empty_q + mine.slot, mine.phase ^ 1u);
+        if (MAKING) {
+            wait_made(m, (hr_u32)p.tile, r.all_made);
+        }
         steps_seen(order, seen + p.tile, e.rows, r.all, p.count);
         __syncwarp();
         if (first) {
@@ -253,13 +262,15 @@ struct computing {
         first_tile = (hr_u32)(p.tile + (own < p.count ? own : p.count - 1) * e.rows);
     }
     // Scores begin with the numbers of a step.
-    HR_INLINE void take_numbers(int count) {
+    HR_INLINE void take_numbers(int count, hr_u32 step) {
         const char *const numbers = r.numbers + n_at.slot * NUMBERS_BYTES;
         bar_wait(r.full_n + n_at.slot, n_at.phase);
         if (KEYED) {
             begin_with_row(s, numbers);
+        } else if (MAKING && step & HIDES_SOME) {
+            begin_with<true>(s, numbers, unit, e.over);
         } else {
-            begin_with(s, numbers, unit, e.over);
+            begin_with<false>(s, numbers, unit, e.over);
         }
         if (PLANES == 2 && count == 2) {
             cursor<NUMBER_ROOMS> second = n_at;
@@ -280,9 +291,10 @@ struct computing {
     }
     // Products of step j are under way.
     HR_INLINE void begin(int j) {
-        const int count = begins_with(order()[j]);
+        const hr_u32 now = order()[j];
+        const int count = begins_with(now);
         if (count) {
-            take_numbers(count);
+            take_numbers(count, now);
         }
         bar_wait(r.full_k + k_at.slot, k_at.phase);
         products_begin();
@@ -492,8 +504,8 @@ HR_INLINE void weigh_unseen(hr_u32 blind, const piece &p, ELEM *o, float *lse, c
 HR_KERNEL __launch_bounds__(THREADS + 128, 1)
     attention_forward_wide(HR_TABLE tensor_map q_map, HR_TABLE tensor_map k_map,
                            HR_TABLE tensor_map v_map, HR_TABLE tensor_map numbers_map, const ELEM *v,
-                           ELEM *o, float *lse, shape a, const hr_u32 *bits, const hr_u8 *seen,
-                           bits_shape e, const MELEM *mask, hr_u32 heads_all, hr_u32 works) {
+                           ELEM *o, float *lse, shape a, hr_u32 *bits, hr_u8 *seen, bits_shape e,
+                           const MELEM *mask, hr_u32 heads_all, hr_u32 works, making m) {
 #ifdef HRI_EMULATED
     HR_SHARED(shared);
     const int group = threadIdx.x / 128;
@@ -512,7 +524,9 @@ HR_KERNEL __launch_bounds__(THREADS + 128, 1)
         registers_fewer<FEEDER_REGISTERS>();
         if (threadIdx.x < THREADS + 32) {
             feed(r, q_map, k_map, v_map, numbers_map, (const float *)bits, seen, a, e, heads_all,
-                 works);
+                 works, m);
+        } else if (MAKING) {
+            make_masks(m, mask, bits, seen, r.all_made);
         }
         return;
     }

@@ -16,6 +16,9 @@
 #ifndef MELEM
 #define MELEM hr_bf16
 #endif
+#ifndef COPY // 0: only what each tile does
+#define COPY 1
+#endif
 #ifndef PLANES // 1: MELEM is bf16
 #define PLANES 1
 #endif
@@ -103,7 +106,10 @@ HR_INLINE void put(hr_bf16 *to, const hr_u32 (&x)[8]) {
 // Masks (count, queries, keys); tiles (count, along, across) of them.  A warp has a tile, a thread 16 keys of two rows.
 HR_KERNEL __launch_bounds__(THREADS)
     attention_spread(const MELEM *mask, hr_bf16 *copy, hr_u8 *seen, hr_i64 tiles, hr_i64 along, hr_i64 across,
-                     hr_i64 queries, hr_i64 keys, hr_i64 plane) {
+                     hr_i64 queries, hr_i64 keys, hr_i64 plane, hr_u32 *zeros, hr_u32 zero_count) {
+    for (hr_u32 i = threadIdx.x; blockIdx.x == 0 && i < zero_count; i += THREADS) {
+        zeros[i] = 0;
+    }
     const hr_u32 tile = blockIdx.x * (THREADS / 32) + threadIdx.x / 32, line = tile / (hr_u32)across;
     if (tile >= tiles) {
         return; // the whole warp
@@ -127,8 +133,10 @@ HR_KERNEL __launch_bounds__(THREADS)
         keys16 own = {0, 0, 0, 0};
         take(own, first, second, x[half], CAUSAL && later < there ? later : there);
         if (query < queries) {
-            put(to, first);
-            if (PLANES == 2) {
+            if (COPY) {
+                put(to, first);
+            }
+            if (COPY && PLANES == 2) {
                 put(to + plane, second);
             }
             shown |= ~own.hidden & 0xffffu;
