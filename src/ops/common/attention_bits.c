@@ -28,7 +28,9 @@ enum {
     KEY_BYTES = 64 * 16,
     KEY_ROW_BYTES = KEYS * 4,
     PAIRS_THREADS = 384,
-    PAIRS_BARS = 22,
+    PAIRS_BARS = 26,
+    PIECE = 8,           /* keys that a thread has side by side */
+    PIECED_MOST = 14336, /* keys whose list fits behind three steps of keys and values */
     FEW = 8,
     PAIRS_NUMBERS = 4 * 128 * 64 * 2 /* bytes of a mask in shared memory */
 };
@@ -49,10 +51,23 @@ static int mapped(const hri_attention_view *v) {
     return v->row % 8 == 0 && v->batch % 8 == 0 && v->row > 0 && v->batch > 0;
 }
 
+/* Rows from sample to sample are whole pieces: then the places of keys within a tile are in a map. */
+static int in_pieces(const hri_attention_view *v) {
+    return v->row > 0 && v->batch % (PIECE * v->row) == 0;
+}
+
+/* Do threads load numbers themselves, and the copy engine lays keys as they need them?  Of f32 there are too many for their registers. */
+static int pieced(const hri_attention *a) {
+    return a->depth == DEPTH_MOST && hri_attention_adds(a) && !hri_attention_keyed(a) &&
+           a->extra.mask_type != HR_TYPE_F32 &&
+           a->keys % KEYS == 0 && a->keys <= PIECED_MOST && in_pieces(&a->k) && in_pieces(&a->v);
+}
+
 /* Over 64 deep, without dropout: attention_hopper_bits_pairs.cu, which has the same sum. */
 static uint64_t pairs_shared(const hri_attention *a) {
     const uint64_t side = (uint64_t)2 * KEYS * DEPTH_MOST * 2;
-    const uint64_t numbers = hri_attention_keyed(a)  ? (uint64_t)2 * KEYS * 128
+    const uint64_t numbers = hri_attention_keyed(a) ? (uint64_t)2 * KEYS * 128
+                             : pieced(a)            ? 2 * side
                              : hri_attention_adds(a) ? (uint64_t)PAIRS_NUMBERS
                                                      : 0;
     return 1024 + 5 * side + numbers + PAIRS_BARS * sizeof(uint64_t) +
@@ -67,22 +82,12 @@ static int pairs(const hri_attention *a, const hri_gpu *gpu) {
            mapped(&a->k) && mapped(&a->v) && pairs_shared(a) <= hri_gpu_warpgroup_shared(gpu);
 }
 
-/* 1 / scale rounded to a type of 2 bytes, at most 2^-12 off: then numbers of that type are added by products. */
-static int nearly(const hri_attention *a, hr_type type) {
-    const float over = 1.0f / a->scale;
-    const float rounded = type == HR_TYPE_BF16  ? hri_from_bf16(hri_to_bf16(over))
-                          : type == HR_TYPE_F16 ? hri_from_f16(hri_to_f16(over))
-                                                : 0.0f;
-    return fabsf(rounded - over) <= over * 0x1p-12f;
-}
-
-/* Are the numbers taken for finite before anybody looked at them?  Those of a mask that few heads share are: looking takes longer than what
- * is passed over saves. */
+/* Does nobody look at a mask before its numbers are added?  Of one that few heads share: looking takes longer than what is passed over
+ * saves. */
 static int taken(const hri_attention *a, const hri_gpu *gpu) {
     const hri_attention_extra *x = &a->extra;
-    return pairs(a, gpu) && hri_attention_adds(a) && !hri_attention_keyed(a) && !a->causal &&
-           hri_attention_pitch(a) <= 0 &&
-           x->mask_samples * x->mask_heads * FEW >= a->batch * a->heads && nearly(a, x->mask_type);
+    return pairs(a, gpu) && pieced(a) && !a->causal &&
+           x->mask_samples * x->mask_heads * FEW >= a->batch * a->heads;
 }
 
 /* Numbers of 2 bytes are as fast as they are. */
@@ -227,6 +232,17 @@ static hr_status map_of(const hri_attention *a, hri_gpu *gpu, const hri_attentio
     return hri_gpu_map_make(gpu, out, a->type, at, sizes, strides, box);
 }
 
+/* Of k or v of all heads, 32 rows at a time: of every 8 the two side by side, the same of the next 8, and then the next two. */
+static hr_status map_of_pieces(const hri_attention *a, hri_gpu *gpu, const hri_attention_view *v,
+                               hr_addr at, hri_gpu_map *out) {
+    const uint64_t row = (uint64_t)v->row * 2,
+                   pieces = (uint64_t)((a->batch - 1) * (v->batch / (PIECE * v->row)) + a->keys / PIECE);
+    const uint64_t sizes[4] = {(uint64_t)(a->heads / a->group * a->depth), 2, pieces, PIECE / 2};
+    const uint64_t strides[3] = {row, PIECE * row, 2 * row};
+    const uint32_t box[4] = {DEPTH, 2, 4, PIECE / 2};
+    return hri_gpu_map_make(gpu, out, a->type, at, sizes, strides, box);
+}
+
 /* Of rows of numbers, `row` elements each, in one or two planes. */
 static hr_status map_of_numbers(const hri_attention *a, hri_gpu *gpu, hr_addr at, hr_type type,
                                 int64_t row, int64_t planes, uint32_t rows, hri_gpu_map *out) {
@@ -240,17 +256,23 @@ static hr_status map_of_numbers(const hri_attention *a, hri_gpu *gpu, hr_addr at
     return hri_gpu_map_make(gpu, out, type, at, sizes, strides, box);
 }
 
+/* Of k or v. */
+static hr_status side_map(const hri_attention *a, hri_gpu *gpu, const hri_attention_view *v,
+                          hr_addr at, hri_gpu_map *out) {
+    return pieced(a) ? map_of_pieces(a, gpu, v, at, out)
+                     : map_of(a, gpu, v, at, a->heads / a->group, a->keys, KEYS, out);
+}
+
 /* Queries, `own` at a time, keys, values and numbers, as they are or SPREAD, in this order. */
 static hr_status maps_make(const hri_attention *a, hri_gpu *gpu, const hri_gpu_attention_at *at,
                            hr_addr numbers, int64_t row, int spread, uint32_t own,
                            hri_gpu_map out[4]) {
-    const int64_t key_heads = a->heads / a->group;
     hr_status status = map_of(a, gpu, &a->q, at->q, a->heads, a->queries, own, &out[0]);
     if (status == HR_OK) {
-        status = map_of(a, gpu, &a->k, at->k, key_heads, a->keys, KEYS, &out[1]);
+        status = side_map(a, gpu, &a->k, at->k, &out[1]);
     }
     if (status == HR_OK) {
-        status = map_of(a, gpu, &a->v, at->v, key_heads, a->keys, KEYS, &out[2]);
+        status = side_map(a, gpu, &a->v, at->v, &out[2]);
     }
     if (status == HR_OK && numbers) {
         status = map_of_numbers(a, gpu, numbers, spread ? HR_TYPE_BF16 : a->extra.mask_type, row,
@@ -334,70 +356,48 @@ static hr_status wide_run(const hri_attention *a, const hri_gpu_call *c,
 
 /* ---- which ---- */
 
-/* Of a word, before all else. */
-static uint64_t taken_bytes(const hri_attention *a, const hri_gpu *gpu) {
-    return taken(a, gpu) ? hri_gpu_whole(sizeof(uint32_t)) : 0;
-}
-
 uint64_t hri_attention_bits_workspace(const hri_attention *a, hri_gpu *gpu) {
     return !fits(a, gpu)  ? 0
            : wide(a, gpu) ? wide_workspace(a)
            : hri_attention_keyed(a)
                ? hri_attention_key_rows_bytes(a, KEY_BYTES)
-               : taken_bytes(a, gpu) + hri_attention_words_bytes(a, a->causal != 0, 0) +
+           : taken(a, gpu)
+               ? hri_gpu_whole(1) /* none is needed; 0 would say that another kernel does it */
+               : hri_attention_words_bytes(a, a->causal != 0, 0) +
                      (tiled(a, gpu) ? hri_attention_numbers_bytes(a, a->causal != 0, 0)
                                     : hri_attention_copy_bytes(a));
 }
 
-/* What attention_hopper_bits_pairs.cu adds. */
-typedef struct numbers {
-    hr_addr at;
-    int64_t row;
-    hr_addr
-        again; /* 0, or where it is said that a mask was no finite one; direct: by this launch */
-    int direct;
-} numbers;
-
 /* Over 64 deep: a block for each multiprocessor takes one tile of queries after the other. */
 static hr_status pairs_run(const hri_attention *a, const hri_gpu_call *c,
-                           const hri_gpu_attention_at *at, hri_attention_words w, bits_shape e,
-                           const numbers *n) {
-    const int rows = hri_attention_adds(a) && !hri_attention_keyed(a);
+                           const hri_gpu_attention_at *at, hr_addr mask, hri_attention_words w,
+                           bits_shape e) {
     const uint32_t processors = hri_gpu_processors(c->gpu);
     hri_attention_shape s = hri_attention_shape_of(a);
-    hr_addr v = at->v, o = at->o, lse = at->stats, control = c->control, mask = n->at,
-            again = n->again;
+    hr_addr v = at->v, o = at->o, lse = at->stats, control = c->control;
     uint32_t items = (uint32_t)(a->batch * a->heads * hri_gpu_up(a->queries, OWN));
     hri_gpu_map maps[4] = {0};
     char defines[256];
-    const hr_status status = maps_make(a, c->gpu, at, rows ? mask : 0, n->row, 0, OWN, maps);
+    const int tiles_of_mask = hri_attention_adds(a) && !hri_attention_keyed(a) && !pieced(a);
+    const hr_status status =
+        maps_make(a, c->gpu, at, tiles_of_mask ? mask : 0, e.mask_row, 0, OWN, maps);
     if (status != HR_OK) {
         return status;
     }
     snprintf(defines, sizeof defines,
              "-DELEM=%s -DMELEM=%s -DDP=%d -DCAUSAL=%d -DBACKWARD=0 -DWGS=%d -DBLOCKS=1 -DMASK=0 "
-             "-DNUMBERS=%d -DKEYED=%d -DPAIRS=1 -DDIRECT=%d",
+             "-DNUMBERS=%d -DKEYED=%d -DPAIRS=1 -DDIRECT=%d -DPIECED=%d",
              hri_gpu_type(a->type),
              hri_gpu_type(hri_attention_adds(a) ? a->extra.mask_type : a->type), DEPTH_MOST,
-             a->causal != 0, OWN / 64, hri_attention_adds(a), hri_attention_keyed(a), n->direct);
+             a->causal != 0, OWN / 64, hri_attention_adds(a), hri_attention_keyed(a),
+             taken(a, c->gpu), pieced(a));
     const hri_gpu_grid grid = {.x = items < processors ? items : processors,
                                .threads = PAIRS_THREADS,
                                .shared_bytes = (uint32_t)pairs_shared(a)};
     return hri_gpu_launch(c->gpu, &hri_cu_attention_hopper_bits_pairs, defines,
                           "attention_forward_pairs", &grid,
                           HRI_GPU_ARGS(&maps[0], &maps[1], &maps[2], &maps[3], &v, &o, &lse, &s,
-                                       &w.words, &w.seen, &e, &mask, &control, &items, &again));
-}
-
-/* A mask is taken for finite.  What is launched after this, with the same word, does nothing unless that was wrong. */
-static hr_status taken_run(const hri_attention *a, const hri_gpu_call *c,
-                           const hri_gpu_attention_at *at) {
-    const hri_attention_extra *x = &a->extra;
-    /* Samples that share a mask of each head stand side by side. */
-    const hri_attention_words none = {.batch = x->mask_batch > 0, .head = x->mask_head > 0};
-    const numbers n = {.at = at->mask, .row = a->keys, .again = c->workspace, .direct = 1};
-    const hr_status status = hri_gpu_fill(c->gpu, c->workspace, 0, sizeof(uint32_t));
-    return status == HR_OK ? pairs_run(a, c, at, none, bits_shape_of(a, &none), &n) : status;
+                                       &w.words, &w.seen, &e, &mask, &control, &items));
 }
 
 hr_status hri_attention_bits_run(const hri_attention *a, const hri_gpu_call *c,
@@ -412,21 +412,20 @@ hr_status hri_attention_bits_run(const hri_attention *a, const hri_gpu_call *c,
     const hri_attention_extra *x = &a->extra;
     const ring r = ring_of(a);
     const int by_tiles = tiled(a, c->gpu);
-    const int taken_ = taken(a, c->gpu);
-    const hr_addr room = c->workspace + taken_bytes(a, c->gpu), only = taken_ ? c->workspace : 0;
     const int64_t pitch = by_tiles ? 0 : hri_attention_pitch(a);
     hr_addr copy =
-        by_tiles || pitch > 0 ? room + hri_attention_words_bytes(a, a->causal != 0, 0) : 0;
+        by_tiles || pitch > 0 ? c->workspace + hri_attention_words_bytes(a, a->causal != 0, 0) : 0;
     char defines[256];
-    hr_status status = taken_ ? taken_run(a, c, at) : HR_OK;
-    if (status == HR_OK) {
-        status =
-            hri_attention_keyed(a)
-                ? hri_attention_key_rows_make(a, c, mask, "attention_key_numbers", KEY_BYTES, &w)
-                : hri_attention_words_make_if(a, c, mask, room, a->causal != 0,
-                                              pairs(a, c->gpu) ? HRI_ATTENTION_NATURAL : 0, copy,
-                                              pitch, only, &w);
+    if (taken(a, c->gpu)) { /* samples that share a mask of each head stand side by side */
+        const hri_attention_words none = {.batch = x->mask_batch > 0, .head = x->mask_head > 0};
+        return pairs_run(a, c, at, mask, none, bits_shape_of(a, &none));
     }
+    const hr_status status =
+        hri_attention_keyed(a)
+            ? hri_attention_key_rows_make(a, c, mask, "attention_key_numbers", KEY_BYTES, &w)
+            : hri_attention_words_make(a, c, mask, c->workspace, a->causal != 0,
+                                       pairs(a, c->gpu) && !pieced(a) ? HRI_ATTENTION_NATURAL : 0,
+                                       copy, pitch, &w);
     if (status != HR_OK) {
         return status;
     }
@@ -438,8 +437,7 @@ hr_status hri_attention_bits_run(const hri_attention *a, const hri_gpu_call *c,
         e.mask_batch = x->mask_batch ? x->mask_heads * x->mask_rows * pitch : 0;
     }
     if (pairs(a, c->gpu)) {
-        const numbers n = {.at = mask, .row = e.mask_row, .again = only};
-        return pairs_run(a, c, at, w, e, &n);
+        return pairs_run(a, c, at, mask, w, e);
     }
     snprintf(defines, sizeof defines,
              "-DELEM=%s -DMELEM=%s -DDP=%d -DCAUSAL=%d -DBACKWARD=0 -DWGS=%d -DBLOCKS=%d -DMASK=0 "

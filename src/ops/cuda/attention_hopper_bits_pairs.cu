@@ -7,10 +7,9 @@
 // of 128 queries to another, and copies for the next begin before it is done with the first.
 // attention_hopper.cuh, attention_hopper_tiles.cuh, attention_hopper_bits.cuh and attention_hopper_bits_pairs.cuh stand before it.
 //
-// DIRECT: nobody looked at the mask before.  It is taken for finite, and its numbers, of 2 bytes, are added by products: 1 / scale on a
-// diagonal times their tile.  1 / scale is a number of MELEM then, nearly: what it is rounded to stands for it, and its inverse for the
-// scale.  Where the mask is not finite, `again` is set, and all is left to a launch that has the same word and is not DIRECT; that does
-// nothing otherwise.
+// PIECED: numbers of a mask come from memory to the registers of the thread that adds them, 16 bytes at a time, a step ahead.  The order of
+// keys within a tile is free as long as keys and values have the same: the copy engine lays them so that a thread has 8 side by side of
+// every 32.  A number that hides does so by what it is.  DIRECT (and PIECED): nobody looked at the mask before, and every tile has numbers.
 
 // ---- computing ----
 
@@ -63,6 +62,36 @@ HR_INLINE void add_taken(float (&s)[8][4], const hr_u32 (&x)[MASK_WORDS], float 
 #pragma unroll
     for (int i = 0; i < 32; i++) {
         s[i / 4][i % 4] = fmaf(number_of(x, i), over, s[i / 4][i % 4]);
+    }
+}
+// PIECED: a thread's own of two rows of a tile, from memory; `at` are those of its first keys of a row.  MELEM has 2 bytes.
+HR_INLINE void load_pieces(hr_u32 (&x)[MASK_WORDS], const MELEM *const (&at)[2], hr_u32 tile) {
+#pragma unroll
+    for (int i = 0; i < 4; i++) { // of a row, of the other, of the next 32 keys
+        const MELEM *const from = at[i % 2] + tile * TILE + i / 2 * 32;
+#ifdef HRI_EMULATED
+        const uint4 y = *(const uint4 *)from;
+        x[4 * i] = y.x;
+        x[4 * i + 1] = y.y;
+        x[4 * i + 2] = y.z;
+        x[4 * i + 3] = y.w;
+#else
+        asm volatile("ld.global.nc.v4.u32 {%0, %1, %2, %3}, [%4];"
+                     : "=r"(x[4 * i]), "=r"(x[4 * i + 1]), "=r"(x[4 * i + 2]), "=r"(x[4 * i + 3])
+                     : "l"(from));
+#endif
+    }
+}
+// The word of bits of those keys: attention_words.cu has 16 side by side.
+HR_INLINE hr_u32 pieces_of(const hr_u32 *words) {
+    const hr_u16 *const own = (const hr_u16 *)words + threadIdx.x % 4;
+    return own[0] | (hr_u32)own[4] << 16;
+}
+HR_INLINE void add_pieces(float (&s)[8][4], const hr_u32 (&x)[MASK_WORDS], float over) {
+#pragma unroll
+    for (int i = 0; i < 32; i++) { // 8 keys of a row, of the other, of the next 32
+        float &y = s[i / 16 * 4 + i % 8 / 2][i / 8 % 2 * 2 + i % 2];
+        y = fmaf(number_of(x, i), over, y);
     }
 }
 // Probabilities of scores, in their place, and what a thread adds to the sums of its two rows.
@@ -147,16 +176,6 @@ HR_INLINE void put_wide(ELEM *to, hr_i64 stride, hr_i64 left, hr_i32 depth,
     }
 }
 
-// A word of bits (attention_words.cu) of a tile whose first so many keys are there.
-HR_INLINE hr_u32 word_within(int keys) {
-    hr_u32 word = keys < TILE ? 0u : ~0u;
-    for (int i = 0; i < 32 && keys < TILE; i++) {
-        const int n = i / 4, bit = n / 4 * 16 + i % 2 * 8 + n % 4 * 2 + i / 2 % 2;
-        word |= n * 8 + (int)threadIdx.x % 4 * 2 + i % 2 < keys ? 1u << bit : 0u;
-    }
-    return word;
-}
-
 // The first two warpgroups.
 template <int N> struct is {
     enum { value = N };
@@ -164,12 +183,12 @@ template <int N> struct is {
 enum { EARLY_TILES = sizeof(MELEM) == 4 ? 1 : 2 }; // of numbers of a mask that registers have room for
 HR_INLINE void attend_all(const memory &m, ELEM *o, float *lse, const ELEM *v, const shape &a,
                           const hr_u32 *bits, const hr_u8 *seen, const bits_shape &e,
-                          const MELEM *mask, const hr_control *control, hr_u32 items,
-                          hr_u32 *again) {
+                          const MELEM *mask, const hr_control *control, hr_u32 items) {
     const int lane = threadIdx.x & 31, own = threadIdx.x / 32, warpgroup = threadIdx.x / 128;
-    const float by = DIRECT ? 1.0f / rounded(e.over) : a.scale, scale = by * HR_LOG2E;
+    const float scale = a.scale * HR_LOG2E;
     const hr_u32 all_ones[4] = {NUMBER_ONES, NUMBER_ONES, ONE_ONE, ONE_ONE};
-    cursor<2> keys, values, list;
+    cursor<SIDES> keys, values;
+    cursor<2> list;
     cursor<NUMBER_SLOTS ? (int)NUMBER_SLOTS : 1> number;
     hr_u32 turn = 0;
     keys.init();
@@ -180,45 +199,46 @@ HR_INLINE void attend_all(const memory &m, ELEM *o, float *lse, const ELEM *v, c
     float out[PANELS][8][4], s[2][8][4];
     hr_u32 p[2][4][4];
     const auto attend = [&](hr_u32 item, auto adding) {
-        enum { ADDING = decltype(adding)::value, NUMBERED = ADDING || DIRECT || KEYED };
+        enum { ADDING = decltype(adding)::value, NUMBERED = ADDING || KEYED };
         const hr_u32 *const order = m.lists + list.slot * m.list, *words = bits;
         const int count = (int)(order[-1] & ~SOME_ADD);
         bool far = false; // what scores are taken from is large
+        const MELEM *rows[2] = {mask, mask};
         {
             place at;
             at.init(item, a, e);
+            if (ADDING && PIECED) {
+#pragma unroll
+                for (int half = 0; half < 2; half++) {
+                    const hr_i64 query = at.q0 + own * 16 + lane / 4 + half * 8;
+                    rows[half] += at.b * e.mask_batch + at.h * e.mask_head +
+                                  (query < a.queries ? query : a.queries - 1) * e.mask_row +
+                                  lane % 4 * 8;
+                }
+            }
             if (!KEYED && !DIRECT) {
-                words += (at.tile + (own < at.count ? own : at.count - 1) * e.rows) * 32 + lane;
+                words += (at.tile + (own < at.count ? own : at.count - 1) * e.rows) * 32 +
+                         (PIECED ? lane / 4 * 4 : lane);
             }
         }
         const auto word_of = [&](int i) -> hr_u32 {
-            return i >= count ? 0u
-                   : KEYED    ? ~0u
-                   : DIRECT   ? word_within((int)a.keys - (int)(order[i] & 0xffffu) * TILE)
-                              : words[(order[i] & 0xffffu) * 32];
+            return i >= count       ? 0u
+                   : KEYED || DIRECT ? ~0u
+                   : PIECED          ? pieces_of(words + (order[i] & 0xffffu) * 32)
+                                     : words[(order[i] & 0xffffu) * 32];
         };
         running r = {{none(), none()}, {0.0f, 0.0f}};
         hr_u32 word[2] = {word_of(0), word_of(1)};
         clear(out);
         const auto scores = [&] {
             const char *const tile = m.keys + keys.slot * WIDE_SIDE;
-            diagonals over;
             bar_wait(m.k_full + keys.slot, keys.phase);
-            if (DIRECT) { // of both tiles
-                bar_wait(m.n_full + number.slot, number.phase);
-                bar_wait(m.n_full + number.slot + 1, number.phase);
-                over.init(e.over);
-            }
             products_begin();
 #pragma unroll
             for (int i = 0; i < STEPS; i++) {
                 product_wide(s, m.queries + warpgroup * (64 * 128),
                              i / 4 * (OWN * 128) + i % 4 * 32, tile,
                              i / 4 * WIDE_PANEL + i % 4 * 32, i > 0);
-            }
-            if (DIRECT) {
-                add_rows_of_mask(s, over,
-                                 m.numbers + number.slot * HALF_NUMBERS + warpgroup * (64 * 128));
             }
             if (KEYED) {
                 add_key_numbers(s, all_ones, m.numbers, keys.slot);
@@ -235,7 +255,7 @@ HR_INLINE void attend_all(const memory &m, ELEM *o, float *lse, const ELEM *v, c
             }
             products_end();
         };
-        const auto done = [&](hr_u64 *bars, cursor<2> &at) {
+        const auto done = [&](hr_u64 *bars, cursor<SIDES> &at) {
             if (lane == 0) {
                 bar_arrive(bars + at.slot);
             }
@@ -264,19 +284,14 @@ HR_INLINE void attend_all(const memory &m, ELEM *o, float *lse, const ELEM *v, c
             }
             held[half] = -1;
         };
-        // Products have read those of both tiles.
-        const auto pass_over = [&] {
-            if (DIRECT) {
-                if (lane < 2) {
-                    bar_arrive(m.n_empty + number.slot + lane);
-                }
-                number.next();
-                number.next();
-            }
+        // Of every tile, seen or not: ptxas has what may be under way waited for where a branch leaves that open.
+        const auto take_pieces = [&](int i) {
+            load_pieces(numbers[i % EARLY_TILES], rows, order[i < count ? i : count - 1] & 0xffffu);
+            word[i % 2] = i < count && !CAUSAL ? ~0u : word_of(i);
         };
         const auto take_early = [&](int j) {
 #pragma unroll
-            for (int half = 0; half < EARLY_TILES && ADDING; half++) {
+            for (int half = 0; half < EARLY_TILES && ADDING && !PIECED; half++) {
                 take(j, half);
             }
         };
@@ -285,16 +300,24 @@ HR_INLINE void attend_all(const memory &m, ELEM *o, float *lse, const ELEM *v, c
         const auto weigh = [&](int j, auto over) {
 #pragma unroll
             for (int half = 0; half < 2; half++) {
-                if (ADDING && half >= EARLY_TILES) {
+                if (ADDING && !PIECED && half >= EARLY_TILES) {
                     take(j, half);
                 }
-                if (ADDING && added[half]) {
+                if (ADDING && PIECED) {
+                    add_pieces(s[half], numbers[half % EARLY_TILES], e.over);
+                } else if (ADDING && added[half]) {
                     add_taken(s[half], numbers[half % EARLY_TILES], e.over);
                 }
                 if (__any_sync(0xffffffffu, word[half] != ~0u)) {
                     hide(s[half], word[half]);
                 }
-                word[half] = word_of(2 * j + 2 + half);
+                if (!ADDING || !PIECED) {
+                    word[half] = word_of(2 * j + 2 + half);
+                }
+            }
+#pragma unroll
+            for (int half = 0; half < 2 && ADDING && PIECED; half++) {
+                take_pieces(2 * j + 2 + half); // all at once: who waits for one waits for all
             }
             float most[2], keep[2] = {1.0f, 1.0f}, part[2];
             most_of(s, most);
@@ -304,7 +327,7 @@ HR_INLINE void attend_all(const memory &m, ELEM *o, float *lse, const ELEM *v, c
                 rise_wide(r, most, keep, scale);
                 far = NUMBERED && __any_sync(0xffffffffu, is_far(r, scale));
             }
-            if (ADDING) { // all lanes have read their numbers: their scores were looked at
+            if (ADDING && !PIECED) { // all lanes have read their numbers: their scores were looked at
                 give_back(0);
                 give_back(1);
             }
@@ -344,11 +367,14 @@ HR_INLINE void attend_all(const memory &m, ELEM *o, float *lse, const ELEM *v, c
             products_wait<1>();
             pin(s);
             done(m.k_empty, keys);
-            pass_over();
             weigh(j, [] { products_wait<0>(); });
             done(m.v_empty, values);
         };
         const int steps = (count + 1) / 2;
+#pragma unroll
+        for (int half = 0; half < 2 && ADDING && PIECED; half++) {
+            take_pieces(half);
+        }
         bar_wait(m.q_full, turn);
         turn ^= 1u;
         turn_wait(warpgroup);
@@ -358,7 +384,6 @@ HR_INLINE void attend_all(const memory &m, ELEM *o, float *lse, const ELEM *v, c
         products_wait<0>();
         pin(s);
         done(m.k_empty, keys);
-        pass_over();
         weigh(0, [] {});
         for (int j = 1; j < steps; j++) {
             step(j);
@@ -379,15 +404,12 @@ HR_INLINE void attend_all(const memory &m, ELEM *o, float *lse, const ELEM *v, c
             float l = r.sum[half];
             l += __shfl_xor_sync(0xffffffffu, l, 1);
             l += __shfl_xor_sync(0xffffffffu, l, 2);
-            blind[half] = l == 0.0f || (DIRECT && r.most[half] <= HIDING * e.over);
-            if (DIRECT && !(l == l)) {
-                *again = 1;
-            }
+            blind[half] = l == 0.0f || (PIECED && r.most[half] <= HIDING * e.over);
             weight[half] = blind[half] ? 0.0f : 1.0f / l;
             const hr_i64 query = at.q0 + own * 16 + lane / 4 + half * 8;
             if (lane % 4 == 0 && query < a.queries) {
                 lse[at.head * a.queries + query] =
-                    blind[half] ? -none() : r.most[half] * by + logf(l);
+                    blind[half] ? -none() : r.most[half] * a.scale + logf(l);
             }
         }
         put_wide(o + at.b * a.o_batch + at.h * a.depth + (at.q0 + own * 16) * a.o_row, a.o_row,
@@ -405,12 +427,10 @@ HR_INLINE void attend_all(const memory &m, ELEM *o, float *lse, const ELEM *v, c
     for (hr_u32 item = blockIdx.x; item < items; item += gridDim.x) {
         bar_wait(m.list_full + list.slot, list.phase);
         const hr_u32 has = m.lists[list.slot * m.list - 1];
-        if (ADD && !DIRECT && (has & SOME_ADD)) {
-            attend(item, is<ADD && !DIRECT>());
-        } else if (!DIRECT || has != 0) {
+        if (ADD && (DIRECT || (has & SOME_ADD))) {
+            attend(item, is<ADD>());
+        } else if (!DIRECT) {
             attend(item, is<0>());
-        } else if (lane == 0) { // it is left to another launch
-            bar_arrive(m.list_empty + list.slot);
         }
         list.next();
     }
@@ -419,18 +439,17 @@ HR_INLINE void attend_all(const memory &m, ELEM *o, float *lse, const ELEM *v, c
 HR_KERNEL __launch_bounds__(BLOCK, 1)
     attention_forward_pairs(HR_TABLE tensor_map qm, HR_TABLE tensor_map km, HR_TABLE tensor_map vm,
                             HR_TABLE tensor_map mm, const ELEM *v, ELEM *o, float *lse, shape a,
-                            const hr_u32 *bits, const hr_u8 *seen, bits_shape e, const MELEM *mask, const hr_control *control, hr_u32 items, hr_u32 *again) {
+                            const hr_u32 *bits, const hr_u8 *seen, bits_shape e, const MELEM *mask, const hr_control *control, hr_u32 items) {
     HR_SHARED(shared);
     memory m;
     m.init(shared, a);
-    if (!DIRECT && again != nullptr && *again == 0) {
-        return; // all of the block
-    }
-    if (threadIdx.x < 2) {
-        bar_init(m.k_full + threadIdx.x, 1);
-        bar_init(m.k_empty + threadIdx.x, THREADS / 32);
-        bar_init(m.v_full + threadIdx.x, 1);
-        bar_init(m.v_empty + threadIdx.x, THREADS / 32);
+    if (threadIdx.x >= 64 && threadIdx.x < 64 + (int)SIDES) {
+        const int i = threadIdx.x - 64;
+        bar_init(m.k_full + i, 1);
+        bar_init(m.k_empty + i, THREADS / 32);
+        bar_init(m.v_full + i, 1);
+        bar_init(m.v_empty + i, THREADS / 32);
+    } else if (threadIdx.x < 2) {
         bar_init(m.list_full + threadIdx.x, 1);
         bar_init(m.list_empty + threadIdx.x, THREADS / 32 + ROLES - 1);
     } else if (threadIdx.x < 2 + (int)NUMBER_SLOTS) {
@@ -451,12 +470,12 @@ HR_KERNEL __launch_bounds__(BLOCK, 1)
     __syncthreads();
     if (threadIdx.x >= THREADS) {
         registers_fewer<COPY_REGISTERS>();
-        copy_all(m, qm, km, vm, mm, a, bits, seen, e, items, again);
+        copy_all(m, qm, km, vm, mm, a, bits, seen, e, items);
     } else {
         registers_more<REGISTERS>();
         if (threadIdx.x >= 128) {
             turn_pass(1);
         }
-        attend_all(m, o, lse, v, a, bits, seen, e, mask, control, items, again);
+        attend_all(m, o, lse, v, a, bits, seen, e, mask, control, items);
     }
 }

@@ -1,15 +1,19 @@
 // What attention_hopper_bits_pairs.cu consists of, but for computing: products of 128 columns, where things are in shared memory, and
 // the third warpgroup, which has all of it copied there.
+#ifndef PIECED
+#define PIECED 0
+#endif
 enum {
     BLOCK = THREADS + 128,
     WIDE_PANEL = 2 * TILE * 128,
     WIDE_SIDE = 2 * WIDE_PANEL,
     HALF_NUMBERS = OWN * TILE * (int)sizeof(MELEM), // of the mask, of one tile of keys
-    NUMBER_SLOTS = !ADD ? 0 : sizeof(MELEM) == 4 ? 2 : 4,
-    ROLES = ADD ? 3 : 2, // warps that copy
-    BARS_ALL = 4 + 4 + 2 + 4 + 8,
-    REGISTERS = ADD && !DIRECT ? 240 : 232, // of those who compute, and of those who copy: 64,512 together
-    COPY_REGISTERS = ADD && !DIRECT ? 24 : 40
+    NUMBER_SLOTS = !ADD || PIECED ? 0 : sizeof(MELEM) == 4 ? 2 : 4,
+    ROLES = ADD && !PIECED ? 3 : 2, // warps that copy
+    SIDES = PIECED ? 3 : 2, // steps of keys, and of values, in shared memory
+    BARS_ALL = 12 + 2 + 4 + 8,
+    REGISTERS = ADD ? 240 : 232, // of those who compute, and of those who copy: 64,512 together
+    COPY_REGISTERS = ADD ? 24 : 40
 };
 
 #ifndef HRI_EMULATED
@@ -68,63 +72,6 @@ HR_INLINE void product_wide(float (&d)[2][8][4], const char *a, int a_on, const 
 #endif
 }
 
-// ---- numbers of a mask by products ----
-
-// 1 / scale as MELEM has it.
-HR_INLINE float rounded(float over) {
-    MELEM x;
-    hr_store(&x, over);
-    return hr_load(x);
-}
-HR_INLINE hr_u32 bits_of(hr_bf16 x) {
-    return x.bits;
-}
-HR_INLINE hr_u32 bits_of(hr_f16 x) {
-    return x.bits;
-}
-HR_INLINE hr_u32 bits_of(float) {
-    return 0;
-}
-// A diagonal of 64 by 64 of it, as left operands of four products: warp w has its own rows in the w-th.
-struct diagonals {
-    hr_u32 a[4][4];
-    HR_INLINE void init(float over) {
-        int lane = threadIdx.x & 31;
-#ifndef HRI_EMULATED
-        asm volatile("mov.u32 %0, %laneid;" : "=r"(lane)); // here, every time: there are no registers to keep this in
-#endif
-        MELEM x;
-        hr_store(&x, over);
-        const int row = lane / 4, column = lane % 4 * 2;
-        const hr_u32 at = row == column ? 1u : row == column + 1 ? 0x10000u : 0u;
-#pragma unroll
-        for (int i = 0; i < 4; i++) {
-            a[i][0] = a[i][3] = (int)threadIdx.x / 32 % 4 == i ? bits_of(x) * at : 0u;
-            a[i][1] = a[i][2] = 0;
-#ifndef HRI_EMULATED // before products begin
-            asm volatile("" : "+r"(a[i][0]), "+r"(a[i][1]), "+r"(a[i][2]), "+r"(a[i][3]));
-#endif
-        }
-    }
-};
-// d (64, 128) += 64 rows of two tiles, one behind the other, over the scale.
-HR_INLINE void add_rows_of_mask(float (&d)[2][8][4], const diagonals &by, const char *tiles) {
-#pragma unroll
-    for (int i = 0; i < 4; i++) {
-        const hr_u32(&a)[4] = by.a[i];
-#ifdef HRI_EMULATED
-        hr_emulated_wgmma(d[0], a, tiles + i * 2048, 1, 1, is_bf16(MELEM()));
-        hr_emulated_wgmma(d[1], a, tiles + HALF_NUMBERS + i * 2048, 1, 1, is_bf16(MELEM()));
-#elif defined(__CUDA_ARCH_FEAT_SM90_ALL)
-        if (is_bf16(MELEM())) {
-            WIDE_BY_REGISTERS("bf16", described_turned(tiles, i * 2048), 1);
-        } else {
-            WIDE_BY_REGISTERS("f16", described_turned(tiles, i * 2048), 1);
-        }
-#endif
-    }
-}
-
 // ---- whose turn it is ----
 
 // Nothing but time depends on it.
@@ -150,18 +97,18 @@ struct memory {
     HR_INLINE void init(unsigned char *shared, const shape &a) {
         queries = aligned(shared);
         keys = queries + OWN * DP * 2;
-        values = keys + 2 * WIDE_SIDE;
-        numbers = values + 2 * WIDE_SIDE;
+        values = keys + SIDES * WIDE_SIDE;
+        numbers = values + SIDES * WIDE_SIDE;
         k_full = (hr_u64 *)(numbers + (KEYED ? WIDE_PANEL : NUMBER_SLOTS * HALF_NUMBERS));
-        k_empty = k_full + 2;
-        v_full = k_full + 4;
-        v_empty = k_full + 6;
-        q_full = k_full + 8;
-        q_empty = k_full + 9;
-        list_full = k_full + 10;
-        list_empty = k_full + 12;
-        n_full = k_full + 14;
-        n_empty = k_full + 18;
+        k_empty = k_full + 3;
+        v_full = k_full + 6;
+        v_empty = k_full + 9;
+        q_full = k_full + 12;
+        q_empty = k_full + 13;
+        list_full = k_full + 14;
+        list_empty = k_full + 16;
+        n_full = k_full + 18;
+        n_empty = k_full + 22;
         lists = (hr_u32 *)(k_full + BARS_ALL) + 1;
         list = (int)((a.keys + TILE - 1) / TILE) + 1;
     }
@@ -174,6 +121,21 @@ HR_INLINE hr_u32 tile_of(const hr_u32 *order, int count, int i) {
 }
 
 // ---- copying ----
+
+// PIECED: two tiles of keys or values, 32 at a time; their order is that of i, t, j in key t * 8 + j * 2 + i.  `first8` is that of the
+// sample, in rows of 8.
+HR_INLINE void load_pieced(char *to, const tensor_map &map, hr_u64 *bar, hr_u32 first, hr_u32 second,
+                           int head, int first8) {
+    bar_expect(bar, WIDE_SIDE);
+#pragma unroll
+    for (int i = 0; i < 8; i++) {
+        const int quarter = i / 2, panel = i % 2;
+        const hr_u32 tile = (quarter >= 2 ? second : first) & 0xffffu;
+        load_box(to + panel * WIDE_PANEL + quarter * (32 * 128), map, bar, head * DP + panel * 64, 0,
+                 tile == NO_TILE ? OUTSIDE : first8 + (int)tile * 8 + quarter % 2 * 4, 0);
+    }
+    boxes_end(bar);
+}
 
 // Two tiles of keys or values of a head: panels of 64 columns.
 HR_INLINE void load_step(char *to, const tensor_map &map, hr_u64 *bar, hr_u32 first, hr_u32 second,
@@ -219,28 +181,23 @@ HR_INLINE void load_key_numbers(const memory &m, const hr_u32 *numbers, hr_u32 f
     }
 }
 
-// By any block.
-HR_INLINE bool is_set(const hr_u32 *again) {
-    return *(const volatile hr_u32 *)again != 0;
-}
 // All of so many tiles, with numbers everywhere.  A warp.
 HR_INLINE void tiles_all(hr_u32 *order, int all) {
     for (int n = threadIdx.x & 31; n < all; n += 32) {
         order[n] = (hr_u32)n | 0xff0000u;
     }
     if (threadIdx.x % 32 == 0) {
-        order[-1] = all > 0 ? (hr_u32)all | SOME_ADD : 0u;
+        order[-1] = (hr_u32)all | SOME_ADD;
     }
 }
-// A tile of numbers, of `NO_TILE` zeros.
+// A tile of numbers.
 HR_INLINE void load_mask(const memory &m, const tensor_map &mm, int slot, hr_u32 tile, int q0,
                          int head, int sample) {
     bar_expect(m.n_full + slot, HALF_NUMBERS);
 #pragma unroll
     for (int panel = 0; panel < HALF_NUMBERS / (OWN * 128); panel++) {
         load_box(m.numbers + slot * HALF_NUMBERS + panel * (OWN * 128), mm, m.n_full + slot,
-                 tile == NO_TILE ? OUTSIDE : (int)tile * TILE + panel * (TILE / 2), q0, head,
-                 sample);
+                 (int)tile * TILE + panel * (TILE / 2), q0, head, sample);
     }
     boxes_end(m.n_full + slot);
 }
@@ -248,12 +205,12 @@ HR_INLINE void load_mask(const memory &m, const tensor_map &mm, int slot, hr_u32
 // The third warpgroup: a warp for keys and the lists of tiles, one for values and queries, one for the mask.
 HR_INLINE void copy_all(const memory &m, const tensor_map &qm, const tensor_map &km,
                         const tensor_map &vm, const tensor_map &mm, const shape &a,
-                        const hr_u32 *bits, const hr_u8 *seen, const bits_shape &e, hr_u32 items,
-                        const hr_u32 *again) {
+                        const hr_u32 *bits, const hr_u8 *seen, const bits_shape &e, hr_u32 items) {
     const int role = (threadIdx.x - THREADS) / 32;
     const int all = (int)((a.keys + TILE - 1) / TILE);
     const bool first = threadIdx.x % 32 == 0;
-    cursor<2> side, list;
+    cursor<SIDES> side;
+    cursor<2> list;
     cursor<NUMBER_SLOTS ? (int)NUMBER_SLOTS : 1> number;
     hr_u32 turn = 0; // of queries
     side.init();
@@ -269,7 +226,7 @@ HR_INLINE void copy_all(const memory &m, const tensor_map &qm, const tensor_map 
         if (role == 0) {
             bar_wait(m.list_empty + list.slot, list.phase ^ 1u);
             if (DIRECT) {
-                tiles_all(order, is_set(again) ? 0 : all);
+                tiles_all(order, all);
             } else {
                 tiles_seen(order, seen + at.tile, e.rows, all, at.count);
             }
@@ -289,8 +246,13 @@ HR_INLINE void copy_all(const memory &m, const tensor_map &qm, const tensor_map 
                 if (KEYED) {
                     load_key_numbers(m, bits + at.tile * (TILE * 4), order[j], next, side.slot);
                 }
-                load_step(m.keys + side.slot * WIDE_SIDE, km, m.k_full + side.slot, order[j], next,
-                          head, b, !KEYED ? 0 : next == NO_TILE ? TILE * 16 : 2 * TILE * 16);
+                if (PIECED) {
+                    load_pieced(m.keys + side.slot * WIDE_SIDE, km, m.k_full + side.slot, order[j], next,
+                                head, b * (int)(a.k_batch / a.k_row / 8));
+                } else {
+                    load_step(m.keys + side.slot * WIDE_SIDE, km, m.k_full + side.slot, order[j], next,
+                              head, b, !KEYED ? 0 : next == NO_TILE ? TILE * 16 : 2 * TILE * 16);
+                }
                 side.next();
             }
         } else if (first && role == 1 && count > 0) {
@@ -305,18 +267,22 @@ HR_INLINE void copy_all(const memory &m, const tensor_map &qm, const tensor_map 
             turn ^= 1u;
             for (int j = 0; j < count; j += 2) {
                 bar_wait(m.v_empty + side.slot, side.phase ^ 1u);
-                load_step(m.values + side.slot * WIDE_SIDE, vm, m.v_full + side.slot, order[j],
-                          tile_of(order, count, j + 1), head, b);
+                if (PIECED) {
+                    load_pieced(m.values + side.slot * WIDE_SIDE, vm, m.v_full + side.slot, order[j],
+                                tile_of(order, count, j + 1), head,
+                                b * (int)(a.v_batch / a.v_row / 8));
+                } else {
+                    load_step(m.values + side.slot * WIDE_SIDE, vm, m.v_full + side.slot, order[j],
+                              tile_of(order, count, j + 1), head, b);
+                }
                 side.next();
             }
-        } else if (first && role == 2) {
+        } else if (!PIECED && first && role == 2) {
             const int of_head = e.mask_head ? (int)at.h : 0, sample = e.mask_batch ? b : 0;
-            const int adding = DIRECT ? (count + 1) / 2 * 2 : count; // pairs, or tiles that have any
-            for (int j = 0; j < adding; j++) {
-                const hr_u32 tile = tile_of(order, count, j);
-                if (DIRECT || (tile >> 16 & 0xffu)) {
+            for (int j = 0; j < count; j++) {
+                if (order[j] >> 16 & 0xffu) {
                     bar_wait(m.n_empty + number.slot, number.phase ^ 1u);
-                    load_mask(m, mm, number.slot, tile & 0xffffu, (int)at.q0, of_head, sample);
+                    load_mask(m, mm, number.slot, order[j] & 0xffffu, (int)at.q0, of_head, sample);
                     number.next();
                 }
             }
