@@ -150,7 +150,7 @@ hr_status hri_timing_open(const hri_timing_options *options, hri_timing **out) {
     t->o.folder = NULL;
     if (options->folder && options->folder[0]) {
         if (options->engine) { /* as they are in a captured step */
-            snprintf(t->file, sizeof t->file, "timings-%.32s-captured-5.json", options->device);
+            snprintf(t->file, sizeof t->file, "timings-%.32s-captured-6.json", options->device);
         } else {
             snprintf(t->file, sizeof t->file, "timings-%.32s-%u-%016llx.json", options->device,
                      hri_threads_count(options->threads), (unsigned long long)machine_hash());
