@@ -53,9 +53,9 @@ uint64_t hri_attention_words_bytes(const hri_attention *a, int causal, int turne
     return words_bytes(&t) + hri_gpu_whole((uint64_t)t.all);
 }
 
-hr_status hri_attention_words_make_if(const hri_attention *a, const hri_gpu_call *c, hr_addr mask,
-                                      hr_addr at, int causal, int how, hr_addr copy, int64_t pitch,
-                                      hr_addr only, hri_attention_words *out) {
+hr_status hri_attention_words_make(const hri_attention *a, const hri_gpu_call *c, hr_addr mask,
+                                   hr_addr at, int causal, int how, hr_addr copy, int64_t pitch,
+                                   hri_attention_words *out) {
     const hri_attention_extra *x = &a->extra;
     const int natural = how == HRI_ATTENTION_NATURAL, turned = how == 1;
     const int rows_differ = x->mask_row || causal;
@@ -77,13 +77,7 @@ hr_status hri_attention_words_make_if(const hri_attention *a, const hri_gpu_call
     const hri_gpu_grid grid = {.x = (uint32_t)hri_gpu_up(t.all, THREADS / 32), .threads = THREADS};
     return hri_gpu_launch(c->gpu, &hri_cu_attention_words, defines, "attention_words", &grid,
                           HRI_GPU_ARGS(&mask, &out->words, &out->seen, &t.all, &t.along, &t.across,
-                                       &rows, &queries, &keys, &copy, &pitch, &only));
-}
-
-hr_status hri_attention_words_make(const hri_attention *a, const hri_gpu_call *c, hr_addr mask,
-                                   hr_addr at, int causal, int how, hr_addr copy, int64_t pitch,
-                                   hri_attention_words *out) {
-    return hri_attention_words_make_if(a, c, mask, at, causal, how, copy, pitch, 0, out);
+                                       &rows, &queries, &keys, &copy, &pitch));
 }
 
 /* ---- numbers in whole rows, and as tiles ---- */
