@@ -7,7 +7,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "graph/half.h"
 #include "ops/common/attention_mask.h"
 #include "ops/common/gpu.h"
 
