@@ -209,13 +209,14 @@ static void check_words(int turned, int whole) {
     tensor words = desk_tensor(&d, HR_TYPE_I32, tiles * 32), seen = desk_tensor(&d, HR_TYPE_U8, 64);
     tensor copy = desk_tensor(&d, HR_TYPE_F32, ROWS_OF * pitch);
     hr_addr at[] = {m.block.addr, words.block.addr, seen.block.addr, copy.block.addr, 0};
+    uint32_t none = 0; /* counters */
     const hri_gpu_grid grid = {.x = 1, .threads = 256};
     snprintf(defines, sizeof defines, "-DMELEM=float -DCAUSAL=0 -DWHOLE=%d -DTURNED=%d -DCOPY=1",
              whole, turned);
     desk_check(&d,
                hri_gpu_launch(d.gpu, &hri_cu_attention_words, defines, "attention_words", &grid,
                               HRI_GPU_ARGS(&at[0], &at[1], &at[2], &tiles, &down, &right, &queries,
-                                           &queries, &keys, &at[3], &pitch, &at[4])),
+                                           &queries, &keys, &at[3], &pitch, &at[4], &none)),
                "words");
     desk_sync(&d);
     double *is = desk_read(&d, &words), *flags = desk_read(&d, &seen),
@@ -264,12 +265,13 @@ static void check_tiles(int turned) {
     tensor words = desk_tensor(&d, HR_TYPE_I32, tiles * 32), seen = desk_tensor(&d, HR_TYPE_U8, 64);
     tensor copy = desk_tensor(&d, HR_TYPE_F32, tiles * 1024);
     hr_addr at[] = {m.block.addr, words.block.addr, seen.block.addr, copy.block.addr, 0};
+    uint32_t none = 0; /* counters */
     const hri_gpu_grid grid = {.x = 2, .threads = 256};
     snprintf(defines, sizeof defines, "-DMELEM=float -DWHOLE=1 -DTURNED=%d -DTILED=1", turned);
     desk_check(&d,
                hri_gpu_launch(d.gpu, &hri_cu_attention_words, defines, "attention_words", &grid,
                               HRI_GPU_ARGS(&at[0], &at[1], &at[2], &tiles, &down, &right, &queries,
-                                           &queries, &keys, &at[3], &pitch, &at[4])),
+                                           &queries, &keys, &at[3], &pitch, &at[4], &none)),
                "tiles");
     desk_sync(&d);
     double *is = desk_read(&d, &words), *flags = desk_read(&d, &seen),

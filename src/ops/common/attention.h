@@ -118,10 +118,6 @@ uint64_t hri_attention_words_bytes(const hri_attention *a, int causal, int turne
 hr_status hri_attention_words_make(const hri_attention *a, const hri_gpu_call *c, hr_addr mask,
                                    hr_addr at, int causal, int turned, hr_addr copy, int64_t pitch,
                                    hri_attention_words *out);
-/* The same where the word at `only` is not 0 then, and where it is 0 nothing. */
-hr_status hri_attention_words_make_if(const hri_attention *a, const hri_gpu_call *c, hr_addr mask,
-                                      hr_addr at, int causal, int turned, hr_addr copy,
-                                      int64_t pitch, hr_addr only, hri_attention_words *out);
 
 /* Rows of numbers are written again as threads have their scores, behind the words, and the copy engine brings them. */
 uint64_t hri_attention_numbers_bytes(const hri_attention *a, int causal, int turned);

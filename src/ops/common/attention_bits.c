@@ -7,7 +7,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "graph/half.h"
 #include "ops/common/attention_mask.h"
 #include "ops/common/gpu.h"
 
@@ -59,15 +58,15 @@ static int in_pieces(const hri_attention_view *v) {
 /* Do threads load numbers themselves, and the copy engine lays keys as they need them?  Of f32 there are too many for their registers. */
 static int pieced(const hri_attention *a) {
     return a->depth == DEPTH_MOST && hri_attention_adds(a) && !hri_attention_keyed(a) &&
-           a->extra.mask_type != HR_TYPE_F32 &&
-           a->keys % KEYS == 0 && a->keys <= PIECED_MOST && in_pieces(&a->k) && in_pieces(&a->v);
+           a->extra.mask_type != HR_TYPE_F32 && a->keys % KEYS == 0 && a->keys <= PIECED_MOST &&
+           in_pieces(&a->k) && in_pieces(&a->v);
 }
 
 /* Over 64 deep, without dropout: attention_hopper_bits_pairs.cu, which has the same sum. */
 static uint64_t pairs_shared(const hri_attention *a) {
     const uint64_t side = (uint64_t)2 * KEYS * DEPTH_MOST * 2;
-    const uint64_t numbers = hri_attention_keyed(a) ? (uint64_t)2 * KEYS * 128
-                             : pieced(a)            ? 2 * side
+    const uint64_t numbers = hri_attention_keyed(a)  ? (uint64_t)2 * KEYS * 128
+                             : pieced(a)             ? 2 * side
                              : hri_attention_adds(a) ? (uint64_t)PAIRS_NUMBERS
                                                      : 0;
     return 1024 + 5 * side + numbers + PAIRS_BARS * sizeof(uint64_t) +
@@ -236,7 +235,8 @@ static hr_status map_of(const hri_attention *a, hri_gpu *gpu, const hri_attentio
 static hr_status map_of_pieces(const hri_attention *a, hri_gpu *gpu, const hri_attention_view *v,
                                hr_addr at, hri_gpu_map *out) {
     const uint64_t row = (uint64_t)v->row * 2,
-                   pieces = (uint64_t)((a->batch - 1) * (v->batch / (PIECE * v->row)) + a->keys / PIECE);
+                   pieces =
+                       (uint64_t)((a->batch - 1) * (v->batch / (PIECE * v->row)) + a->keys / PIECE);
     const uint64_t sizes[4] = {(uint64_t)(a->heads / a->group * a->depth), 2, pieces, PIECE / 2};
     const uint64_t strides[3] = {row, PIECE * row, 2 * row};
     const uint32_t box[4] = {DEPTH, 2, 4, PIECE / 2};
@@ -357,10 +357,9 @@ static hr_status wide_run(const hri_attention *a, const hri_gpu_call *c,
 /* ---- which ---- */
 
 uint64_t hri_attention_bits_workspace(const hri_attention *a, hri_gpu *gpu) {
-    return !fits(a, gpu)  ? 0
-           : wide(a, gpu) ? wide_workspace(a)
-           : hri_attention_keyed(a)
-               ? hri_attention_key_rows_bytes(a, KEY_BYTES)
+    return !fits(a, gpu)            ? 0
+           : wide(a, gpu)           ? wide_workspace(a)
+           : hri_attention_keyed(a) ? hri_attention_key_rows_bytes(a, KEY_BYTES)
            : taken(a, gpu)
                ? hri_gpu_whole(1) /* none is needed; 0 would say that another kernel does it */
                : hri_attention_words_bytes(a, a->causal != 0, 0) +

@@ -66,7 +66,7 @@ static first_pass first_pass_of(const hri_attention_tiles *t, const hri_attentio
 }
 
 static hr_status words_make(const hri_attention *a, const hri_gpu_call *c, hr_addr mask, hr_addr at,
-                            int causal, int how, hr_addr copy, int64_t pitch, hr_addr only,
+                            int causal, int how, hr_addr copy, int64_t pitch,
                             const hri_attention_making *m, hri_attention_words *out) {
     const hri_attention_extra *x = &a->extra;
     const int natural = how == HRI_ATTENTION_NATURAL, turned = how == 1;
@@ -91,26 +91,20 @@ static hr_status words_make(const hri_attention *a, const hri_gpu_call *c, hr_ad
                                .threads = THREADS};
     return hri_gpu_launch(c->gpu, &hri_cu_attention_words, defines, "attention_words", &grid,
                           HRI_GPU_ARGS(&mask, &out->words, &out->seen, &f.tiles, &t.along,
-                                       &t.across, &rows, &queries, &keys, &copy, &pitch, &only,
-                                       &f.zeros, &f.zero_count));
-}
-
-hr_status hri_attention_words_make_if(const hri_attention *a, const hri_gpu_call *c, hr_addr mask,
-                                      hr_addr at, int causal, int how, hr_addr copy, int64_t pitch,
-                                      hr_addr only, hri_attention_words *out) {
-    return words_make(a, c, mask, at, causal, how, copy, pitch, only, NULL, out);
+                                       &t.across, &rows, &queries, &keys, &copy, &pitch, &f.zeros,
+                                       &f.zero_count));
 }
 
 hr_status hri_attention_words_make(const hri_attention *a, const hri_gpu_call *c, hr_addr mask,
                                    hr_addr at, int causal, int how, hr_addr copy, int64_t pitch,
                                    hri_attention_words *out) {
-    return words_make(a, c, mask, at, causal, how, copy, pitch, 0, NULL, out);
+    return words_make(a, c, mask, at, causal, how, copy, pitch, NULL, out);
 }
 
 hr_status hri_attention_words_begin(const hri_attention *a, const hri_gpu_call *c, hr_addr mask,
                                     hr_addr at, const hri_attention_making *m,
                                     hri_attention_words *out) {
-    return words_make(a, c, mask, at, a->causal != 0, HRI_ATTENTION_NATURAL, 0, 0, 0, m, out);
+    return words_make(a, c, mask, at, a->causal != 0, HRI_ATTENTION_NATURAL, 0, 0, m, out);
 }
 
 /* ---- numbers in whole rows, and as tiles ---- */

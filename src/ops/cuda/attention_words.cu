@@ -209,18 +209,18 @@ HR_INLINE void put_turned(MELEM *tile, const row16 (&x)[2], MELEM *room) {
 }
 
 // Masks (count, rows, keys), rows as many as queries or 1; tiles (count, along, across) of them.  Where all queries see the same there
-// is one tile of queries, of which along or across is 1 then.  A warp has a tile.  `only`, where it is not null: where that is not 0.
+// is one tile of queries, of which along or across is 1 then.  A warp has a tile.
 HR_KERNEL __launch_bounds__(THREADS)
     attention_words(const MELEM *mask, hr_u32 *words, hr_u8 *seen, hr_i64 tiles, hr_i64 along,
                     hr_i64 across, hr_i64 rows, hr_i64 queries, hr_i64 keys, MELEM *copy,
-                    hr_i64 pitch, const hr_u32 *only, hr_u32 *zeros, hr_u32 zero_count) {
+                    hr_i64 pitch, hr_u32 *zeros, hr_u32 zero_count) {
     for (hr_u32 i = threadIdx.x; blockIdx.x == 0 && i < zero_count; i += THREADS) {
         zeros[i] = 0;
     }
     __shared__ uint4 rooms[THREADS / 32][EXACT ? 64 * sizeof(MELEM) : 1];
     const hr_u32 tile = blockIdx.x * (THREADS / 32) + threadIdx.x / 32,
                  line = tile / (hr_u32)across;
-    if (tile >= tiles || (only != nullptr && *only == 0)) {
+    if (tile >= tiles) {
         return; // the whole warp
     }
     const int lane = threadIdx.x % 32;
