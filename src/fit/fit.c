@@ -417,6 +417,9 @@ static void take_times(const hri_fit *f, hri_fit_plans *plans) {
 /* ---- smaller budgets ---- */
 
 enum { LOWER = 2 }; /* so many */
+/* The first one has the whole effort.  The other has it where a short look comes so close to the best so far; where what is found
+ * takes longer by so much, nobody looks further down. */
+static const double close_by = 1.001, far_off = 1.01;
 
 /* The next smaller of the budgets that people state: 100, 105, ... MiB, from 1,000 MiB on in steps of 50, and so on. */
 static uint64_t round_below(uint64_t bytes) {
@@ -427,11 +430,12 @@ static uint64_t round_below(uint64_t bytes) {
     return (bytes - 1) / step * step;
 }
 
-/* Plans of the case for a smaller budget take the place of the best where they are faster. */
+/* Plans of the case for a smaller budget take the place of the best where they are faster.  *time_ns: theirs. */
 static hr_status try_below(const hri_fit *f, hri_fit_case *c, uint64_t budget, uint64_t effort,
-                           hri_fit_plans *best, hri_prose *why) {
+                           hri_fit_plans *best, double *time_ns, hri_prose *why) {
     hri_fit_plans other = {0};
     const hr_status status = hri_fit_case_plan(f, c, budget, effort, &other, why);
+    *time_ns = status == HR_OK ? other.time_ns : INFINITY;
     if (status == HR_OK && other.time_ns < best->time_ns) {
         for (uint32_t i = 0; i < c->count; i++) { /* of the budget that was asked for */
             other.plans[i]->bound_time_ns = best->plans[i]->bound_time_ns;
@@ -454,13 +458,17 @@ static hr_status look_below(const hri_fit *f, hri_fit_case *c, uint64_t budget, 
         return HR_OK;
     }
     for (uint32_t i = 0; i < LOWER && status == HR_OK && best->again_count; i++) {
+        double time = 0;
         budget = round_below(budget);
         if (!budget || budget < c->floor_bytes + c->floor_bytes / 8) {
             break; /* searches close to the minimum take many times as long */
         }
-        status = try_below(f, c, budget, short_look(f), best, why);
-        if (status == HR_OK && i == 0 && best->again_count) {
-            status = try_below(f, c, budget, hri_fit_effort(&f->job, 1), best, why);
+        status = try_below(f, c, budget, short_look(f), best, &time, why);
+        if (status == HR_OK && (i == 0 || time <= close_by * best->time_ns)) {
+            status = try_below(f, c, budget, hri_fit_effort(&f->job, 1), best, &time, why);
+        }
+        if (time > far_off * best->time_ns) {
+            break;
         }
     }
     return status == HR_E_NO_PLAN ? HR_OK : status; /* nor for less */
