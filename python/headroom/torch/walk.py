@@ -50,7 +50,7 @@ def where(node: torch.fx.Node) -> str:
         if line.startswith('File "'):
             file, _, rest = line[6:].partition('", line ')
             place = f"{file}:{rest.split(',')[0]}"
-            if "/torch/" not in file or not best:
+            if not file.startswith("<") and ("/torch/" not in file or not best):
                 code = lines[i + 1].strip() if i + 1 < len(lines) else ""
                 best = f"{place}: `{code}`" if code else place
     return best or scope(node) or node.name
@@ -85,6 +85,9 @@ class Cell:
     def current(self) -> int:
         return self.version + (self.base.current() if self.base else 0)
 
+    def root(self) -> "Cell":
+        return self if self.base is None else self.base.root()
+
     def read(self) -> Any:
         if self.base is not None and self.again is not None and self.base.current() != self.seen:
             self.value = self.again(self.base.read())
@@ -115,6 +118,7 @@ class Walk:
         self.counters: dict[str, int] = {}  # whole-number buffers that grow by this much a step
         self.notes: list[str] = []
         self.no_grad = False
+        self.regions: dict[Any, dict[int, Cell]] = {}  # of what torch.no_grad() gives, the buffers: later writes reach them
         self.derived = False  # an eval program that stands for the training one: dropout and batch norm are switched on
 
     def note(self, text: str) -> None:
@@ -226,14 +230,15 @@ class Walk:
             self._take(node, owner)
         except Refused as e:
             raise e if e.where else Refused(e.what, where(node)) from None
-        except (ValueError, KeyError, IndexError, TypeError, AssertionError) as e:
+        except (ValueError, KeyError, IndexError, TypeError, AssertionError, AttributeError, ArithmeticError) as e:
             raise Refused(f"{node.target}: {type(e).__name__}: {e}", where(node)) from e
 
     def _take(self, node: torch.fx.Node, owner: torch.nn.Module) -> None:
         target = node.target
         if target is operator.getitem:
             source, index = node.args
-            self.cells[node] = Cell(self.read(source)[index])
+            kept = self.regions.get(source, {}).get(index)
+            self.cells[node] = kept if kept is not None else Cell(self.read(source)[index])
         elif isinstance(node.meta.get("val"), (int, torch.SymInt)):
             self.cells[node] = Cell(self._whole(node.meta["val"]))
         elif isinstance(target, torch._ops.HigherOrderOperator):
@@ -249,10 +254,13 @@ class Walk:
 
     def _region(self, node: torch.fx.Node, owner: torch.nn.Module) -> None:
         """with torch.no_grad() and the like: its nodes are walked as if they stood here."""
+        if node.target is torch.ops.higher_order.cond:
+            return self._either(node, owner)
         if "autocast" in str(node.target):
             device, _, enabled, _, inner, *inputs = node.args
             if enabled:
-                raise Refused("torch.autocast; models are taken in f32, and trained in others by --precision")
+                first = next(n for n in getattr(owner, str(inner.target)).graph.nodes if n.op == "call_function")
+                raise Refused("torch.autocast; models are taken in f32, and trained in others by --precision", where(first))
             enabled = not self.no_grad
         elif "set_grad_enabled" in str(node.target):
             enabled, inner, *inputs = node.args
@@ -266,7 +274,28 @@ class Walk:
             self.cells[hole] = self.cells[given]
         out = self.run(module.graph, module)
         self.no_grad = before
+        self.regions[node] = {i: self.cells[n] for i, n in enumerate(out) if isinstance(n, torch.fx.Node) and self.cells[n].root() in self.buffers}
         self.cells[node] = Cell(self._stopped(self.read(out)) if not enabled and not before else self.read(out))
+
+    def _either(self, node: torch.fx.Node, owner: torch.nn.Module) -> None:
+        """torch.cond: both sides are computed, and one is taken."""
+        asked, *sides, inputs = node.args
+        found = []
+        for side in sides:
+            module = getattr(owner, str(side.target))
+            for hole, given in zip([n for n in module.graph.nodes if n.op == "placeholder"], inputs):
+                self.cells[hole] = self.cells[given] if isinstance(given, torch.fx.Node) else Cell(self.read(given))
+            writes = next((n for n in module.graph.nodes if n.op == "call_function" and isinstance(n.target, torch._ops.OpOverload)
+                           and n.target._schema.is_mutable), None)
+            if writes is not None:
+                raise Refused("a write inside torch.cond", where(writes))
+            found.append(self.read(self.run(module.graph, module)))
+        test = self.read(asked)
+        if not isinstance(test, Tensor):
+            made = found[0 if bool(test.array if isinstance(test, Const) else test) else 1]
+        else:
+            made = [self.build.where(test, *pair) for pair in zip(*found)]
+        self.cells[node] = Cell(made)
 
     def _stopped(self, x: Any) -> Any:
         """No gradient flows through what torch.no_grad() made."""
@@ -488,17 +517,20 @@ class Walk:
         self._write_to(node, self.cells[node.args[0]], made)
 
     def _write_to(self, node: torch.fx.Node, target: Cell, made: Any) -> None:
-        base = target
-        while base.base is not None:
-            base = base.base
+        base = target.root()
         if base in self.parameters:
             raise Refused(f"forward() writes into the parameter {self.parameters[base]}, which the optimizer alone may change")
-        name = self.buffers.get(target, "")
-        if name in self.states and isinstance(made, Tensor):
-            self.states[name] = self.build.move(self.states[name], made)
-            made = Tensor(self.states[name])
+        name = self.buffers.get(base, "")
+        if name in self.states and target is base and isinstance(made, Tensor):
+            made = self._moved(name, made)
         target.write(made)
+        if name in self.states and target is not base:  # through a view: the whole of it has moved
+            base.value = self._moved(name, self.build.whole(base.value))
         self.cells[node] = target
+
+    def _moved(self, name: str, to: Tensor) -> Tensor:
+        self.states[name] = self.build.move(self.states[name], to)
+        return Tensor(self.states[name])
 
     # ---- batch norm, which moves its buffers ----
 
