@@ -16,7 +16,7 @@ import torch
 from ..build import TYPES, Build, Const, Tensor
 from ..graph import Refused
 from ..size import Dim, Size, product
-from . import outside
+from . import outside, picked
 from .decompose import decomposed
 from .ops import METADATA_ONLY, OPS, RANDOM, VIEWS, Call, pairs
 
@@ -118,6 +118,8 @@ class Walk:
         self.counters: dict[str, int] = {}  # whole-number buffers that grow by this much a step
         self.notes: list[str] = []
         self.no_grad = False
+        self.picks: dict[str, picked.Pick] = {}  # by the size that depends on data
+        self.known: dict[str, int] = {}  # those of constants
         self.regions: dict[Any, dict[int, Cell]] = {}  # of what torch.no_grad() gives, the buffers: later writes reach them
         self.derived = False  # an eval program that stands for the training one: dropout and batch norm are switched on
 
@@ -136,7 +138,11 @@ class Walk:
         if not names:
             return int(expr)
         if any(str(n).startswith("u") for n in names):
-            raise Refused("a size that depends on data")
+            if str(expr) in self.known:
+                return self.known[str(expr)]
+            if str(expr) not in self.picks:
+                raise Refused("a size that depends on data")
+            return self.picks[str(expr)].rows
         expr = expr.subs({n: names[0] for n in names[1:]})  # inputs have one size in common, that of the batch
         try:
             poly = sympy.Poly(sympy.expand(expr), names[0])
@@ -154,13 +160,20 @@ class Walk:
         except Refused:
             return self._real(n.node.expr)
 
+    def _counted(self, node: torch.fx.Node) -> bool:
+        """Whether a size that depends on data is read as a number."""
+        return bool(picked.symbols(node.meta["val"])) and any(isinstance(u.target, torch._ops.OpOverload) and
+                                                              u.target._schema.name.split("::")[1].rstrip("_") in picked.NUMBERS for u in node.users)
+
     def _real(self, expr: Any) -> Any:
         """A real number made of the size of the batch, by the tensors that count it."""
         b, kind = self.build, type(expr).__name__
         if expr.is_number:
             return Const(np.float32(float(expr)))
         if expr.is_Symbol:
-            return b.count(Size(1))
+            if str(expr) in self.known:
+                return Const(np.float32(self.known[str(expr)]))
+            return self.picks[str(expr)].count(b) if str(expr) in self.picks else b.count(Size(1))
         parts = [self._real(x) for x in expr.args]
         if kind in ("Add", "Mul"):
             out = parts[0]
@@ -240,7 +253,8 @@ class Walk:
             kept = self.regions.get(source, {}).get(index)
             self.cells[node] = kept if kept is not None else Cell(self.read(source)[index])
         elif isinstance(node.meta.get("val"), (int, torch.SymInt)):
-            self.cells[node] = Cell(self._whole(node.meta["val"]))
+            val = node.meta["val"]
+            self.cells[node] = Cell(self._real(val.node.expr) if self._counted(node) else self._whole(val))
         elif isinstance(target, torch._ops.HigherOrderOperator):
             self._region(node, owner)
         elif isinstance(target, torch._ops.OpOverload):
@@ -313,7 +327,11 @@ class Walk:
         if self.derived and name == "instance_norm":
             call["use_input_stats"] = True
         in_place = name.endswith("_") and not name.startswith("__")
-        if isinstance(node.kwargs.get("out"), torch.fx.Node):
+        picked.learn(self, node, name, call)
+        chosen = picked.take(self, node, target, name.rstrip("_"), call) if not self._constant(call) and picked.involved(self, node) or picked.by_mask(node, name, call) else None
+        if chosen is not None:
+            self._write_or_set(node, in_place, chosen)
+        elif isinstance(node.kwargs.get("out"), torch.fx.Node):
             self._into(node, target, name, call)
         elif not node.users and not in_place:
             self.cells[node] = Cell(None)  # nobody reads it
@@ -368,7 +386,7 @@ class Walk:
 
     def _constant(self, call: Call) -> bool:
         def tensors(x: Any) -> list:
-            return [x] if isinstance(x, (Tensor, Const, pairs.Pair)) else [y for z in x for y in tensors(z)] \
+            return [x] if isinstance(x, (Tensor, Const, pairs.Pair, picked.Place)) else [y for z in x for y in tensors(z)] \
                 if isinstance(x, (list, tuple)) else []
 
         return all(isinstance(t, Const) for x in call.values() for t in tensors(x))
@@ -417,6 +435,8 @@ class Walk:
             out = target(*args, **kwargs)
         if name in ("empty", "empty_strided"):
             out.zero_()  # whatever lay there would differ from sample to sample
+        if not any(isinstance(n, Size) for x in call.values() if isinstance(x, Const) for n in x.shape):
+            self._know(out, node.meta.get("val"))
         made = self._wrap(out, node.meta.get("val"))
         if in_place and self.cells[node.args[0]] in self.buffers:
             self._count(node, call["self"], made)
@@ -426,6 +446,14 @@ class Walk:
             self._view(node, name, call, made)
         else:
             self.cells[node] = Cell(made)
+
+    def _know(self, out: Any, val: Any) -> None:
+        """Sizes that torch.export does not know of what is constant: how many places of a mask are true."""
+        if isinstance(out, (list, tuple)):
+            for o, v in zip(out, val):
+                self._know(o, v)
+        elif isinstance(out, torch.Tensor):
+            self.known.update({str(d): n for d, n in zip(val.shape, out.shape) if picked.symbols(d) and str(d) not in self.known})
 
     def _typed(self, x: Any) -> Any:
         """For PyTorch itself, in the type that it has there: constants of 16 bits are kept in f32."""
