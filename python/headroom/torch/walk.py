@@ -31,7 +31,7 @@ def type_name(dtype: torch.dtype) -> str:
 # What counts samples, or puts those of several tensors beside each other.
 WHOLE = ("cat", "concat", "stack", "sum", "prod", "var", "std", "var_mean", "std_mean", "batch_norm", "scaled_dot_product_attention", "lstm",
          "gru", "rnn_tanh", "rnn_relu", "lstm_cell", "gru_cell", "rnn_tanh_cell", "rnn_relu_cell", "gather", "scatter", "scatter_add",
-         "scatter_reduce", "index_add", "index_copy", "index_put", "index_reduce")
+         "scatter_reduce", "index_add", "index_copy", "index_put", "index_reduce", "einsum")
 HALVES = {torch.bfloat16: "bf16", torch.float16: "f16"}
 
 
@@ -65,10 +65,11 @@ def only_asserted(graph: torch.fx.Graph) -> set[torch.fx.Node]:
     """Assertions, which are not ours to make, and what is computed for them alone."""
     found: set[torch.fx.Node] = set()
     for n in reversed(list(graph.nodes)):
-        if n.op != "call_function" or not isinstance(n.target, torch._ops.OpOverload):
+        if n.op != "call_function" or isinstance(n.target, torch._ops.HigherOrderOperator):
             continue
-        alone = bool(n.users) and all(u in found for u in n.users) and not n.target._schema.is_mutable
-        if alone or n.target._schema.name.split("::")[1] in ASSERTIONS:
+        op = n.target._schema if isinstance(n.target, torch._ops.OpOverload) else None
+        alone = bool(n.users) and all(u in found for u in n.users) and not (op and op.is_mutable)
+        if alone or op and op.name.split("::")[1] in ASSERTIONS:
             found.add(n)
     return found
 
