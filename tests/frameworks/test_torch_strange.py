@@ -114,8 +114,9 @@ def clamps(module, x):
     return x
 
 
-def chosen(x):
-    return x + torch.unique(x.round()).sum()
+def chosen(module, x):
+    rows, _ = torch.where(x > 0)
+    return x[rows]
 
 
 class NotTaken(unittest.TestCase):

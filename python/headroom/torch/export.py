@@ -23,9 +23,10 @@ from ..loss import attach
 from ..place import raised_at
 from .ops import VIEWS, pairs
 from .outside import Kept
+from .picked import symbols
 from .stand_ins import Never, stand_ins
 from .twin import halved, in_f32, of_f32
-from .walk import Cell, Walk, array_of, declared
+from .walk import Cell, Walk, array_of, declared, where
 
 
 @contextlib.contextmanager
@@ -251,6 +252,9 @@ def form_of(ep: Any, source: Source, names: Sequence[str], batch: int, training:
         else:
             walk.cells[node] = _buffer(b, walk, source, spec, constants[spec.target])
     result = walk.run(ep.graph, ep.graph_module)
+    for r in result:
+        if isinstance(r, torch.fx.Node) and symbols(r.meta.get("val")) - set(walk.known):
+            raise Refused("an output whose size depends on data", where(r))
     outputs = [walk.read(r) for r, s in zip(result, ep.graph_signature.output_specs) if s.kind.name == "USER_OUTPUT"]
     return form, b, walk, outputs, inputs
 
