@@ -115,8 +115,10 @@ class Ours:
 
     def feed(self, feeds: Mapping[str, np.ndarray], graph: int) -> None:
         orders = {n: o for n, _, o in self.e.inputs}
+        form = (self.e.model.train, self.e.model.eval)[graph]
+        read = {id(v.entry) for x in form.live() for v in x.inputs} | {id(v.entry) for _, v, _ in form.results}
         for name, a in feeds.items():
-            if self.run.graphs[graph].has(name):
+            if self.run.graphs[graph].has(name) and id(form.named[name].entry) in read:  # what nothing reads has no place
                 self.run.put(name, lying(a, orders.get(name, range(a.ndim))), graph)
 
     def step(self, feeds: Mapping[str, np.ndarray], number: int) -> tuple[float, dict]:

@@ -161,6 +161,107 @@ class Wide(unittest.TestCase):
         e = self.same(Reader(), inputs)
         self.assertTrue(any("fast path" in n for n in e.notes))
 
+    def test_buffers_as_people_write_them(self) -> None:
+        """Through views, by .data, twice in a step, inside no_grad(); a number of steps that is read, and a teacher that follows."""
+        class Moves(Of):
+            def __init__(self) -> None:
+                super().__init__(None)
+                self.norm, self.teacher = nn.utils.parametrizations.spectral_norm(nn.Linear(8, 8)), nn.Conv2d(1, 2, 3).requires_grad_(False)
+                self.pupil = nn.Conv2d(1, 2, 3)
+                for name, value in (("rows", torch.rand(4, 8)), ("mean", torch.rand(8)), ("seen", torch.tensor(2)), ("last", torch.zeros(8))):
+                    self.register_buffer(name, value)
+
+            def forward(self, x: torch.Tensor) -> torch.Tensor:
+                y = self.norm(self.norm(self.first(x)))
+                if self.training:
+                    self.seen += 1
+                    self.rows[1] = y.detach().mean(0)
+                    self.rows[2:, 1] += 0.5
+                    self.mean.data.mul_(0.9).add_(y.data.mean(0))
+                    self.last.data = 0.5 * self.last.data + y.detach().mean(0)
+                    with torch.no_grad():
+                        for a, b in zip(self.pupil.parameters(), self.teacher.parameters()):
+                            b.data.mul_(0.9).add_(a.data, alpha=0.1)
+                image = y.view(-1, 1, 2, 4).repeat(1, 1, 2, 1)
+                far = (self.pupil(image) - self.teacher(image)).flatten(1)
+                return self.weighted(torch.cat([y @ self.rows.T * self.mean.mean() / self.seen, y - self.last, far], 1))
+
+        e = self.same(Moves(), reals(8))
+        self.assertFalse(any("neither form" in n for n in e.notes), e.notes)
+        self.assertEqual(e.model.train.named["teacher.weight"].entry.kind, "state")
+
+    def test_a_tensor_that_is_no_buffer(self) -> None:
+        class Keeps(Of):
+            def forward(self, x: torch.Tensor) -> torch.Tensor:
+                y = self.first(x)
+                self.seen = y
+                self.mean = 0.9 * self.mean + y.detach().mean(0)
+                return y - self.mean
+
+        module = Keeps(None)
+        module.mean = torch.zeros(8)
+        self.refused(module, reals(8), "register_buffer")
+
+    def test_modules_of_16_bits(self) -> None:
+        module = nn.Sequential(nn.utils.weight_norm(nn.Linear(8, 8)), nn.Tanh(), nn.Linear(8, 3)).bfloat16()
+        e = front.export(module, (torch.randn(3, 8).bfloat16(),))
+        self.assertTrue(any("bfloat16" in n for n in e.notes), e.notes)
+        self.assertTrue(check(module, e, (torch.randn(3, 8).bfloat16(),)).good())
+        self.assertEqual(module[2].weight.dtype, torch.bfloat16)
+
+    def test_autocast_has_its_line(self) -> None:
+        class Half(Of):
+            def forward(self, x: torch.Tensor) -> torch.Tensor:
+                with torch.autocast("cpu", dtype=torch.bfloat16):
+                    return self.first(x)
+
+        self.refused(Half(None), reals(8), r"test_torch_wide.py:\d+: `return self.first.x.`: torch.autocast")
+
+    def test_rows_that_a_mask_picks(self) -> None:
+        """Losses of masked places, logarithms of what is above 0, writes back: the rows that are not picked have no part in any."""
+        class Words(nn.Module):
+            def __init__(self) -> None:
+                super().__init__()
+                self.first = nn.Linear(8, 5)
+
+            def forward(self, x, y):
+                o, m = self.first(x), y > 1
+                p, z = o.clamp(0, 1), o.clone()
+                z[m] = o[m] * 2
+                z[y == 0] = torch.arange(5.0)
+                b, t = torch.where(y > 2)
+                z[b, t] += x[b, t][:, :5]
+                i = (y[:, 0] > 0).nonzero().squeeze(-1)
+                sums = torch.zeros(x.shape[0], 5).index_add(0, b, o[b, t])
+                return F.cross_entropy(o[m], y[m]) + F.mse_loss(o[m][:, 0], x[m][:, 1]) + p[p > 0].log().mean() + (z ** 2).mean() + \
+                    sums.cos().mean() + o[i].sum() / (1 + o[i].shape[0]) + F.nll_loss(o[m].log_softmax(-1), y[m], reduction="none").mean() + \
+                    o[m].mean(0).pow(2).sum() + o[..., torch.arange(5) < 3].pow(2).mean()
+
+        def inputs(n):
+            return torch.randn(n, 6, 8), torch.cat([torch.arange(5), torch.randint(0, 5, (6 * n - 5,))]).view(n, 6)
+
+        self.same(Words(), inputs, "own")
+
+    def test_experts_that_are_asked(self) -> None:
+        """A mixture as it is usually written: each expert on the rows that were sent to it."""
+        def f(x, gate, *experts):
+            flat = x.view(-1, 8)
+            weight, sent = gate(flat).softmax(-1).topk(2)
+            to, out = F.one_hot(sent, 3).permute(2, 1, 0), torch.zeros_like(flat)
+            for i, expert in enumerate(experts):
+                k, row = torch.where(to[i])
+                out.index_add_(0, row, expert(flat[None, row].reshape(-1, 8)) * weight[row, k, None])
+            return out.view(x.shape)
+
+        self.same(Of(f, nn.Linear(8, 3), *(nn.Sequential(nn.Linear(8, 6), nn.GELU(), nn.Linear(6, 8)) for _ in range(3))), reals(4, 8))
+
+    def test_rows_that_meet_stay_refused(self) -> None:
+        for f, words in ((lambda x: x[x[..., 0] > 0].softmax(0), "softmax of rows that a mask picks"),
+                         (lambda x: x[x[..., 0] > 0].cumsum(0), "cumsum of rows"), (lambda x: x[x[..., 0] > 0].amax(0), "amax of rows"),
+                         (lambda x: x[x[..., 0] > 0] @ x[x[..., 1] > 0].T, "different masks"), (lambda x: x[1:3], "batch of one sample"),
+                         (lambda x: x[-1:], "before the end of the batch")):
+            self.refused(Of(f), reals(4, 8), words)
+
     def test_smaller_pieces(self) -> None:
         def f(x, fold):
             y = x.diff(dim=1, prepend=x[:, :1]) + torch.fmod(x, 0.7) + torch.fmax(x, 0.5 * x) + x.double().float()

@@ -35,9 +35,9 @@ class Elements(Shapes):
             return self.affine(t, s, 0.0)
         if op == "sub":
             return self.affine(t, -1.0, s) if swapped else self.affine(t, 1.0, -s)
-        if op == "div" and not swapped:
+        if op == "div" and not swapped and s:
             return self.affine(t, 1.0 / s, 0.0)
-        if op == "div":
+        if op == "div" and swapped:
             return self.affine(self.map1("power", t, exponent=-1.0), s, 0.0)
         return self._map2(op, *((Const(np.float32(s)), t) if swapped else (t, Const(np.float32(s)))))
 

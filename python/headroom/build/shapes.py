@@ -180,6 +180,9 @@ class Shapes:
         dim %= t.rank
         if begin == 0 and size == t.shape[dim] and step == 1:
             return t
+        whole = t.shape[dim]
+        if isinstance(whole, Size) and not isinstance(size, Size) and (isinstance(begin, Size) or begin + (size - 1) * step >= whole.at(1)):
+            raise Refused("it takes samples of the batch by their number: a batch of one sample does not have them")
         sizes, begins, steps = list(t.value.shape), [0] * t.rank, [1] * t.rank
         i = t.order.index(dim)
         sizes[i], begins[i], steps[i] = size, begin, step

@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import contextlib
-import copy
 import math
 from typing import Any, Callable, Iterator, Mapping, Optional, Sequence
 from unittest import mock
@@ -17,6 +16,7 @@ from ..loss import class_dim
 from ..sides import Unlike
 from .export import as_real
 from .sides import Sides
+from .twin import copied, in_f32, of_f32
 from .walk import array_of
 
 
@@ -153,7 +153,7 @@ def labels(e: Exported, batch: int, seed: int = 0) -> dict[str, np.ndarray]:
 def theirs(module: torch.nn.Module, inputs: Sequence[torch.Tensor], label: Optional[np.ndarray], loss: str, steps: int,
            rate: float, dim: Optional[int] = None, sides: Optional[Sides] = None, rows: Optional[Sequence[int]] = None) -> Outcome:
     """`sides`: those to take at kinks in the first step."""
-    m, out = copy.deepcopy(module), Outcome()
+    m, out = copied(module), Outcome()
     target = torch.from_numpy(label) if label is not None else None
     if target is not None and target.dtype == torch.float32:
         target = target.to(next(m.parameters()).dtype)
@@ -173,7 +173,8 @@ def theirs(module: torch.nn.Module, inputs: Sequence[torch.Tensor], label: Optio
             grads = {n: p.grad.to_dense() for n, p in m.named_parameters() if p.grad is not None}
             if i == 0:
                 out.gradients = {n: as_real(g).numpy().copy() for n, g in grads.items()}
-                out.states = {n: array_of(t).copy() for n, t in m.named_buffers()}
+                still = [(n, p) for n, p in m.named_parameters() if not p.requires_grad]  # forward() may move them
+                out.states = {n: array_of(t).copy() for n, t in (*m.named_buffers(), *still)}
             with torch.no_grad():
                 for n, p in m.named_parameters():
                     if n in grads:
@@ -189,6 +190,7 @@ def check(module: torch.nn.Module, e: Exported, inputs: Sequence[torch.Tensor], 
     First both in single precision.  Where they differ by more than `within`, the module runs again in double precision, and where they
     still do, once more on our side of every kink (headroom.sides): Compared says which of these it is, and how far the module's
     own single precision is from its double."""
+    module, inputs = in_f32(module), of_f32(inputs)
     batch = int(inputs[0].shape[0])
     feeds = {n: x.numpy() for (n, _, _), x in zip(e.inputs, inputs)} | ({"label": label} if label is not None else labels(e, batch))
     a = ours(e, feeds, batch, steps)
@@ -201,7 +203,7 @@ def check(module: torch.nn.Module, e: Exported, inputs: Sequence[torch.Tensor], 
     r = compare(a, single, states)
     if r.good(within) or not wide:
         return r
-    twin = copy.deepcopy(module).double(), [x.double() if x.dtype == torch.float32 else x for x in inputs]
+    twin = copied(module).double(), [x.double() if x.dtype == torch.float32 else x for x in inputs]
 
     def run_wide(sides: Optional[Sides]) -> Outcome:
         was = torch.get_default_dtype()

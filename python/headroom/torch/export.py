@@ -6,6 +6,7 @@ import inspect
 import io
 import linecache
 import re
+import warnings
 from pathlib import Path
 from typing import Any, Iterator, Optional, Sequence
 from unittest import mock
@@ -20,10 +21,12 @@ from ..fuse import fuse
 from ..graph import Form, Model, Refused
 from ..loss import attach
 from ..place import raised_at
-from .ops import pairs
+from .ops import VIEWS, pairs
 from .outside import Kept
+from .picked import symbols
 from .stand_ins import Never, stand_ins
-from .walk import Cell, Walk, array_of, declared
+from .twin import halved, in_f32, of_f32
+from .walk import Cell, Walk, array_of, declared, where
 
 
 @contextlib.contextmanager
@@ -66,8 +69,11 @@ def program(module: torch.nn.Module, example: Sequence[Any], training: bool) -> 
     dynamic = in_order(module, [{0: torch.export.Dim.DYNAMIC} for _ in example])
     try:
         quiet = contextlib.redirect_stderr(io.StringIO())  # it prints whole graphs when it fails
-        with torch.enable_grad(), ready(module), stand_ins(), quiet:
-            return torch.export.export(module, tuple(example), dynamic_shapes=dynamic)
+        with torch.enable_grad(), ready(module), stand_ins(), quiet, warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            made = torch.export.export(module, tuple(example), dynamic_shapes=dynamic)
+        refuse_replaced(made, [str(w.message) for w in said])
+        return made
     except Refused:
         raise
     except Exception as e:  # the exporter's own words name the user's line
@@ -82,6 +88,14 @@ def program(module: torch.nn.Module, example: Sequence[Any], training: bool) -> 
         elif "specialized it to be a constant" in text:
             first = "the module's code works for one size of the batch alone: it compares that size, or makes a number of it (len(), int())"
         raise Refused(f"torch.export: {first}", place_of(text) or raised_at(e)) from e
+
+
+def refuse_replaced(ep: Any, said: Sequence[str]) -> None:
+    """A tensor that is an attribute, read and then replaced, would be a constant here.  torch.export warns of all that are replaced."""
+    replaced = {name for text in said if "assigned during export" in text for name in re.findall(r"self\.([\w.]+)", text.split(" assigned ")[0])}
+    kept = sorted(replaced & {str(s.target) for s in ep.graph_signature.input_specs if s.kind.name == "CONSTANT_TENSOR"})
+    if kept:
+        raise Never(f"forward() reads the tensor {kept[0]} and replaces it, and it is no buffer: register_buffer() makes it part of the model")
 
 
 def place_of(text: str) -> str:
@@ -106,6 +120,8 @@ class Source:
         self.parameters = {n for n, _ in module.named_parameters(remove_duplicate=False)}
         self.conv: set[str] = set()  # parameters that are kernels
         self.moved: set[str] = set()
+        self.used: set[str] = set()  # those that do not just count
+        self.through: dict[Any, str] = {}  # what views are views of
         homes: dict[Any, str] = {}
         for name, p in list(module.named_parameters(remove_duplicate=False)):
             key = (p.untyped_storage().data_ptr(), p.storage_offset(), tuple(p.shape))
@@ -115,33 +131,67 @@ class Source:
                 homes[key] = name
         for ep in programs:
             self._look(ep)
+        self.conv -= self.followed()
+
+    def followed(self) -> set[str]:
+        """Parameters that forward() moves and no optimizer does: those of a teacher that follows the module."""
+        return self.moved & self.frozen - set(self.aliases) - set(self.aliases.values())
 
     def _look(self, ep: Any) -> None:
         specs = {s.arg.name: s.target for s in ep.graph_signature.input_specs if s.target}
+        self._scan(ep.graph, {n: specs[n.name] for n in ep.graph.nodes if n.op == "placeholder" and n.name in specs}, ep.graph_module)
 
-        def scan(graph: torch.fx.Graph, names: dict, owner: Any) -> None:
-            for n in graph.nodes:
-                if n.op != "call_function":
-                    continue
-                target = str(n.target)
-                conv = target.startswith(("aten.conv2d", "aten.conv_transpose2d"))
-                if conv and isinstance(n.args[1], torch.fx.Node) and names.get(n.args[1]) in self.parameters:
-                    self.conv.add(self.aliases.get(names[n.args[1]], names[n.args[1]]))
-                if target.startswith("aten.batch_norm"):
-                    self.moved |= {names[a] for a in n.args[3:5] if a in names}
-                in_place = target.startswith("aten.") and target.split(".")[1].endswith("_")
-                if in_place and n.args[0] in names:
-                    self.moved.add(names[n.args[0]])
-                if n.kwargs.get("out") in names:
-                    self.moved.add(names[n.kwargs["out"]])
-                if isinstance(n.target, torch._ops.HigherOrderOperator):
-                    called = next(i for i, a in enumerate(n.args) if isinstance(a, torch.fx.Node) and a.op == "get_attr")
-                    inner = getattr(owner, str(n.args[called].target))
-                    holes = [h for h in inner.graph.nodes if h.op == "placeholder"]
-                    scan(inner.graph, {h: names[a] for h, a in zip(holes, n.args[called + 1:]) if a in names}, inner)
+    def _scan(self, graph: torch.fx.Graph, names: dict, owner: Any) -> list:
+        """`names`: those of nodes that are parameters or buffers.  Gives the names of what the graph returns."""
+        given: dict = {}  # of a region: the names of its results
+        for n in graph.nodes:
+            if n.op == "output":
+                return [names.get(x) for x in n.all_input_nodes] if n.args[0] else []
+            if n.op != "call_function":
+                continue
+            if isinstance(n.target, torch._ops.HigherOrderOperator):
+                given[n] = self._scan_inside(n, names, owner)
+            elif n.args and n.args[0] in given:
+                found = given[n.args[0]][n.args[1]]
+                names.update({n: found} if found else {})
+            else:
+                self._note(n, str(n.target), names)
+        return []
 
-        scan(ep.graph, {n: specs[n.name] for n in ep.graph.nodes if n.op == "placeholder" and n.name in specs},
-             ep.graph_module)
+    def _scan_inside(self, n: torch.fx.Node, names: dict, owner: Any) -> list:
+        inner = [getattr(owner, str(a.target)) for a in n.all_input_nodes if a.op == "get_attr"]
+        inputs = [a for x in n.args for a in (x if isinstance(x, (list, tuple)) else [x]) if isinstance(a, torch.fx.Node) and a.op != "get_attr"]
+        inputs = inputs[1:] if n.target is torch.ops.higher_order.cond else inputs
+        found: list = []
+        for m in inner:
+            holes = [h for h in m.graph.nodes if h.op == "placeholder"]
+            self.through.update({h: self.through[a] for h, a in zip(holes, inputs) if a in self.through})
+            found = self._scan(m.graph, {h: names[a] for h, a in zip(holes, inputs) if a in names}, m)
+        return found
+
+    def _note(self, n: torch.fx.Node, target: str, names: dict) -> None:
+        """Which parameters are kernels, and which buffers are written and read."""
+        conv = target.startswith(("aten.conv2d", "aten.conv_transpose2d"))
+        if conv and isinstance(n.args[1], torch.fx.Node) and names.get(n.args[1]) in self.parameters:
+            self.conv.add(self.aliases.get(names[n.args[1]], names[n.args[1]]))
+        if target.startswith("aten.batch_norm"):
+            self.moved |= {names[a] for a in n.args[3:5] if a in names}
+        kind = target.split(".")[1] if target.startswith("aten.") else ""
+        in_place, first = kind.endswith("_"), n.args[0] if n.args else None
+        if kind in VIEWS and (first in names or first in self.through):
+            self.through[n] = names.get(first) or self.through[first]
+        if in_place and first in self.through:
+            self.through[n] = self.through[first]
+            self.moved.add(self.through[n])
+            self.used.add(self.through[n])
+        if in_place and first in names:
+            names[n] = names[first]
+            self.moved.add(names[n])
+            grows = target.startswith(("aten.add_", "aten.sub_")) and isinstance(n.args[1], int)
+            self.used |= set() if grows else {names[n]}
+        if n.kwargs.get("out") in names:
+            self.moved.add(names[n.kwargs["out"]])
+        self.used |= {names[a] for a in n.all_input_nodes if a in names and not (in_place and a is first)}
 
     def parameter(self, b: Build, name: str, value: torch.Tensor) -> Tensor:
         name = self.aliases.get(name, name)
@@ -158,7 +208,7 @@ class Source:
         return t
 
     def state(self, b: Build, name: str, value: torch.Tensor) -> Tensor:
-        array = value.detach().cpu().numpy()
+        array = value.detach().cpu().numpy().astype("float32")
         self.weights[name] = array
         return Tensor(b.form.persistent("state", name, "f32", array.shape, initial(array)))
 
@@ -193,6 +243,8 @@ def form_of(ep: Any, source: Source, names: Sequence[str], batch: int, training:
             t, meta = _input(b, walk, node, given.pop(0))
             inputs.append(meta)
             walk.cells[node] = Cell(t)
+        elif kind == "PARAMETER" and spec.target in source.followed():
+            walk.cells[node] = _buffer(b, walk, source, spec, constants[spec.target])
         elif kind == "PARAMETER":
             walk.cells[node] = Cell(_parameter(b, source, spec.target, constants[spec.target]))
             if training:
@@ -200,6 +252,9 @@ def form_of(ep: Any, source: Source, names: Sequence[str], batch: int, training:
         else:
             walk.cells[node] = _buffer(b, walk, source, spec, constants[spec.target])
     result = walk.run(ep.graph, ep.graph_module)
+    for r in result:
+        if isinstance(r, torch.fx.Node) and symbols(r.meta.get("val")) - set(walk.known):
+            raise Refused("an output whose size depends on data", where(r))
     outputs = [walk.read(r) for r, s in zip(result, ep.graph_signature.output_specs) if s.kind.name == "USER_OUTPUT"]
     return form, b, walk, outputs, inputs
 
@@ -219,6 +274,8 @@ def _input(b: Build, walk: Walk, node: Any, name: str) -> tuple[Tensor, tuple]:
 
 def _buffer(b: Build, walk: Walk, source: Source, spec: Any, value: torch.Tensor) -> Cell:
     real = value.dtype.is_floating_point
+    if not real and value.dtype != torch.bool and spec.target in source.moved & source.used:
+        real = True  # a number of steps that the loss depends on: whole numbers of f32
     if real and (spec.target in source.moved or (spec.persistent and spec.kind.name == "BUFFER")):
         t = source.state(b, spec.target, value)
         walk.states[spec.target] = t.value
@@ -278,8 +335,8 @@ def export(module: torch.nn.Module, example: Sequence[torch.Tensor], loss: str =
     Raises Refused, with the user's source line, for what cannot be taken.  The module's mode is left as it was.  With custom_ops what
     has no counterpart runs in PyTorch (headroom.torch.outside)."""
     was = module.training
-    notes: list[str] = []
-    example = apart(example)
+    notes = [f"the module has parameters of {t}: they are taken as f32, and --precision trains in 16 bits" for t in sorted(halved(module))]
+    module, example = in_f32(module), apart(of_f32(example))
     try:
         programs = both(module, example, notes)
     finally:
@@ -313,7 +370,7 @@ def export(module: torch.nn.Module, example: Sequence[torch.Tensor], loss: str =
 def _notes(module: torch.nn.Module, source: Source, forms: Sequence[Form]) -> list[str]:
     notes = []
     ours = sum(int(np.prod(a.shape)) for n, a in source.weights.items()
-               if any(n in f.named and f.named[n].entry.kind == "param" for f in forms))
+               if n in source.followed() or any(n in f.named and f.named[n].entry.kind == "param" for f in forms))
     theirs = sum(as_real(p).numel() for p in module.parameters())
     if ours != theirs:
         missing = sorted({n for n, _ in module.named_parameters()} - set(source.weights))

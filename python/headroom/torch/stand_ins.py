@@ -5,7 +5,7 @@ makes of forward() anyway it is left alone.  Where it multiplies each element of
 estimators, surrogates of spikes, reversed gradients), the number becomes part of the graph: y = f(x) + (x - x) m, with f, m and the
 second x held fixed.  Any other is refused with the line that calls it.
 
-Sequences that are packed (packed.py), losses that look at their data (plain_losses.py), gradients inside forward(), hooks on tensors, len(), which makes a number of the size of the
+Sequences that are packed (packed.py), losses that look at their data (plain_losses.py), gradients inside forward(), hooks on tensors, x.data, len(), which makes a number of the size of the
 batch, and numbers drawn by Python's random or by NumPy, which would be the same in every step, are the others."""
 from __future__ import annotations
 
@@ -200,6 +200,23 @@ def refuse_draw(kind: str, own: Any) -> Any:
     return drawn
 
 
+def data() -> property:
+    """x.data in the user's code, which torch.export does not follow: a view that has no gradient, and may be written."""
+    own: Any = torch._C.TensorBase.data
+
+    def get(x: torch.Tensor) -> torch.Tensor:
+        return own.__get__(x) if foreign(sys._getframe(1).f_code.co_filename) else x.detach()
+
+    def put(x: torch.Tensor, value: torch.Tensor) -> None:
+        if foreign(sys._getframe(1).f_code.co_filename):
+            own.__set__(x, value)
+            return
+        with torch.no_grad():
+            x.copy_(value)
+
+    return property(get, put)
+
+
 @contextlib.contextmanager
 def stand_ins() -> Iterator[None]:
     kinds = functions()
@@ -211,6 +228,7 @@ def stand_ins() -> Iterator[None]:
         stack.enter_context(mock.patch.object(torch.Tensor, "backward", refuse_gradient))
         stack.enter_context(mock.patch.object(torch.Tensor, "register_hook", refuse_hook))
         stack.enter_context(mock.patch.object(builtins, "len", counted))
+        stack.enter_context(mock.patch.object(torch.Tensor, "data", data()))
         for where, names in DRAWS.items():
             for name in names:
                 kind = f"{where.__name__}.{name}()"

@@ -16,7 +16,7 @@ import torch
 from ..build import TYPES, Build, Const, Tensor
 from ..graph import Refused
 from ..size import Dim, Size, product
-from . import outside
+from . import outside, picked
 from .decompose import decomposed
 from .ops import METADATA_ONLY, OPS, RANDOM, VIEWS, Call, pairs
 
@@ -31,7 +31,7 @@ def type_name(dtype: torch.dtype) -> str:
 # What counts samples, or puts those of several tensors beside each other.
 WHOLE = ("cat", "concat", "stack", "sum", "prod", "var", "std", "var_mean", "std_mean", "batch_norm", "scaled_dot_product_attention", "lstm",
          "gru", "rnn_tanh", "rnn_relu", "lstm_cell", "gru_cell", "rnn_tanh_cell", "rnn_relu_cell", "gather", "scatter", "scatter_add",
-         "scatter_reduce", "index_add", "index_copy", "index_put", "index_reduce")
+         "scatter_reduce", "index_add", "index_copy", "index_put", "index_reduce", "einsum")
 HALVES = {torch.bfloat16: "bf16", torch.float16: "f16"}
 
 
@@ -50,7 +50,7 @@ def where(node: torch.fx.Node) -> str:
         if line.startswith('File "'):
             file, _, rest = line[6:].partition('", line ')
             place = f"{file}:{rest.split(',')[0]}"
-            if "/torch/" not in file or not best:
+            if not file.startswith("<") and ("/torch/" not in file or not best):
                 code = lines[i + 1].strip() if i + 1 < len(lines) else ""
                 best = f"{place}: `{code}`" if code else place
     return best or scope(node) or node.name
@@ -65,10 +65,11 @@ def only_asserted(graph: torch.fx.Graph) -> set[torch.fx.Node]:
     """Assertions, which are not ours to make, and what is computed for them alone."""
     found: set[torch.fx.Node] = set()
     for n in reversed(list(graph.nodes)):
-        if n.op != "call_function" or not isinstance(n.target, torch._ops.OpOverload):
+        if n.op != "call_function" or isinstance(n.target, torch._ops.HigherOrderOperator):
             continue
-        alone = bool(n.users) and all(u in found for u in n.users) and not n.target._schema.is_mutable
-        if alone or n.target._schema.name.split("::")[1] in ASSERTIONS:
+        op = n.target._schema if isinstance(n.target, torch._ops.OpOverload) else None
+        alone = bool(n.users) and all(u in found for u in n.users) and not (op and op.is_mutable)
+        if alone or op and op.name.split("::")[1] in ASSERTIONS:
             found.add(n)
     return found
 
@@ -84,6 +85,9 @@ class Cell:
 
     def current(self) -> int:
         return self.version + (self.base.current() if self.base else 0)
+
+    def root(self) -> "Cell":
+        return self if self.base is None else self.base.root()
 
     def read(self) -> Any:
         if self.base is not None and self.again is not None and self.base.current() != self.seen:
@@ -115,6 +119,9 @@ class Walk:
         self.counters: dict[str, int] = {}  # whole-number buffers that grow by this much a step
         self.notes: list[str] = []
         self.no_grad = False
+        self.picks: dict[str, picked.Pick] = {}  # by the size that depends on data
+        self.known: dict[str, int] = {}  # those of constants
+        self.regions: dict[Any, dict[int, Cell]] = {}  # of what torch.no_grad() gives, the buffers: later writes reach them
         self.derived = False  # an eval program that stands for the training one: dropout and batch norm are switched on
 
     def note(self, text: str) -> None:
@@ -132,7 +139,11 @@ class Walk:
         if not names:
             return int(expr)
         if any(str(n).startswith("u") for n in names):
-            raise Refused("a size that depends on data")
+            if str(expr) in self.known:
+                return self.known[str(expr)]
+            if str(expr) not in self.picks:
+                raise Refused("a size that depends on data")
+            return self.picks[str(expr)].rows
         expr = expr.subs({n: names[0] for n in names[1:]})  # inputs have one size in common, that of the batch
         try:
             poly = sympy.Poly(sympy.expand(expr), names[0])
@@ -150,13 +161,20 @@ class Walk:
         except Refused:
             return self._real(n.node.expr)
 
+    def _counted(self, node: torch.fx.Node) -> bool:
+        """Whether a size that depends on data is read as a number."""
+        return bool(picked.symbols(node.meta["val"])) and any(isinstance(u.target, torch._ops.OpOverload) and
+                                                              u.target._schema.name.split("::")[1].rstrip("_") in picked.NUMBERS for u in node.users)
+
     def _real(self, expr: Any) -> Any:
         """A real number made of the size of the batch, by the tensors that count it."""
         b, kind = self.build, type(expr).__name__
         if expr.is_number:
             return Const(np.float32(float(expr)))
         if expr.is_Symbol:
-            return b.count(Size(1))
+            if str(expr) in self.known:
+                return Const(np.float32(self.known[str(expr)]))
+            return self.picks[str(expr)].count(b) if str(expr) in self.picks else b.count(Size(1))
         parts = [self._real(x) for x in expr.args]
         if kind in ("Add", "Mul"):
             out = parts[0]
@@ -226,16 +244,18 @@ class Walk:
             self._take(node, owner)
         except Refused as e:
             raise e if e.where else Refused(e.what, where(node)) from None
-        except (ValueError, KeyError, IndexError, TypeError, AssertionError) as e:
+        except (ValueError, KeyError, IndexError, TypeError, AssertionError, AttributeError, ArithmeticError) as e:
             raise Refused(f"{node.target}: {type(e).__name__}: {e}", where(node)) from e
 
     def _take(self, node: torch.fx.Node, owner: torch.nn.Module) -> None:
         target = node.target
         if target is operator.getitem:
             source, index = node.args
-            self.cells[node] = Cell(self.read(source)[index])
+            kept = self.regions.get(source, {}).get(index)
+            self.cells[node] = kept if kept is not None else Cell(self.read(source)[index])
         elif isinstance(node.meta.get("val"), (int, torch.SymInt)):
-            self.cells[node] = Cell(self._whole(node.meta["val"]))
+            val = node.meta["val"]
+            self.cells[node] = Cell(self._real(val.node.expr) if self._counted(node) else self._whole(val))
         elif isinstance(target, torch._ops.HigherOrderOperator):
             self._region(node, owner)
         elif isinstance(target, torch._ops.OpOverload):
@@ -249,10 +269,13 @@ class Walk:
 
     def _region(self, node: torch.fx.Node, owner: torch.nn.Module) -> None:
         """with torch.no_grad() and the like: its nodes are walked as if they stood here."""
+        if node.target is torch.ops.higher_order.cond:
+            return self._either(node, owner)
         if "autocast" in str(node.target):
             device, _, enabled, _, inner, *inputs = node.args
             if enabled:
-                raise Refused("torch.autocast; models are taken in f32, and trained in others by --precision")
+                first = next(n for n in getattr(owner, str(inner.target)).graph.nodes if n.op == "call_function")
+                raise Refused("torch.autocast; models are taken in f32, and trained in others by --precision", where(first))
             enabled = not self.no_grad
         elif "set_grad_enabled" in str(node.target):
             enabled, inner, *inputs = node.args
@@ -266,7 +289,28 @@ class Walk:
             self.cells[hole] = self.cells[given]
         out = self.run(module.graph, module)
         self.no_grad = before
+        self.regions[node] = {i: self.cells[n] for i, n in enumerate(out) if isinstance(n, torch.fx.Node) and self.cells[n].root() in self.buffers}
         self.cells[node] = Cell(self._stopped(self.read(out)) if not enabled and not before else self.read(out))
+
+    def _either(self, node: torch.fx.Node, owner: torch.nn.Module) -> None:
+        """torch.cond: both sides are computed, and one is taken."""
+        asked, *sides, inputs = node.args
+        found = []
+        for side in sides:
+            module = getattr(owner, str(side.target))
+            for hole, given in zip([n for n in module.graph.nodes if n.op == "placeholder"], inputs):
+                self.cells[hole] = self.cells[given] if isinstance(given, torch.fx.Node) else Cell(self.read(given))
+            writes = next((n for n in module.graph.nodes if n.op == "call_function" and isinstance(n.target, torch._ops.OpOverload)
+                           and n.target._schema.is_mutable), None)
+            if writes is not None:
+                raise Refused("a write inside torch.cond", where(writes))
+            found.append(self.read(self.run(module.graph, module)))
+        test = self.read(asked)
+        if not isinstance(test, Tensor):
+            made = found[0 if bool(test.array if isinstance(test, Const) else test) else 1]
+        else:
+            made = [self.build.where(test, *pair) for pair in zip(*found)]
+        self.cells[node] = Cell(made)
 
     def _stopped(self, x: Any) -> Any:
         """No gradient flows through what torch.no_grad() made."""
@@ -284,7 +328,11 @@ class Walk:
         if self.derived and name == "instance_norm":
             call["use_input_stats"] = True
         in_place = name.endswith("_") and not name.startswith("__")
-        if isinstance(node.kwargs.get("out"), torch.fx.Node):
+        picked.learn(self, node, name, call)
+        chosen = picked.take(self, node, target, name.rstrip("_"), call) if not self._constant(call) and picked.involved(self, node) or picked.by_mask(node, name, call) else None
+        if chosen is not None:
+            self._write_or_set(node, in_place, chosen)
+        elif isinstance(node.kwargs.get("out"), torch.fx.Node):
             self._into(node, target, name, call)
         elif not node.users and not in_place:
             self.cells[node] = Cell(None)  # nobody reads it
@@ -339,7 +387,7 @@ class Walk:
 
     def _constant(self, call: Call) -> bool:
         def tensors(x: Any) -> list:
-            return [x] if isinstance(x, (Tensor, Const, pairs.Pair)) else [y for z in x for y in tensors(z)] \
+            return [x] if isinstance(x, (Tensor, Const, pairs.Pair, picked.Place)) else [y for z in x for y in tensors(z)] \
                 if isinstance(x, (list, tuple)) else []
 
         return all(isinstance(t, Const) for x in call.values() for t in tensors(x))
@@ -388,6 +436,8 @@ class Walk:
             out = target(*args, **kwargs)
         if name in ("empty", "empty_strided"):
             out.zero_()  # whatever lay there would differ from sample to sample
+        if not any(isinstance(n, Size) for x in call.values() if isinstance(x, Const) for n in x.shape):
+            self._know(out, node.meta.get("val"))
         made = self._wrap(out, node.meta.get("val"))
         if in_place and self.cells[node.args[0]] in self.buffers:
             self._count(node, call["self"], made)
@@ -397,6 +447,14 @@ class Walk:
             self._view(node, name, call, made)
         else:
             self.cells[node] = Cell(made)
+
+    def _know(self, out: Any, val: Any) -> None:
+        """Sizes that torch.export does not know of what is constant: how many places of a mask are true."""
+        if isinstance(out, (list, tuple)):
+            for o, v in zip(out, val):
+                self._know(o, v)
+        elif isinstance(out, torch.Tensor):
+            self.known.update({str(d): n for d, n in zip(val.shape, out.shape) if picked.symbols(d) and str(d) not in self.known})
 
     def _typed(self, x: Any) -> Any:
         """For PyTorch itself, in the type that it has there: constants of 16 bits are kept in f32."""
@@ -488,17 +546,20 @@ class Walk:
         self._write_to(node, self.cells[node.args[0]], made)
 
     def _write_to(self, node: torch.fx.Node, target: Cell, made: Any) -> None:
-        base = target
-        while base.base is not None:
-            base = base.base
+        base = target.root()
         if base in self.parameters:
             raise Refused(f"forward() writes into the parameter {self.parameters[base]}, which the optimizer alone may change")
-        name = self.buffers.get(target, "")
-        if name in self.states and isinstance(made, Tensor):
-            self.states[name] = self.build.move(self.states[name], made)
-            made = Tensor(self.states[name])
+        name = self.buffers.get(base, "")
+        if name in self.states and target is base and isinstance(made, Tensor):
+            made = self._moved(name, made)
         target.write(made)
+        if name in self.states and target is not base:  # through a view: the whole of it has moved
+            base.value = self._moved(name, self.build.whole(base.value))
         self.cells[node] = target
+
+    def _moved(self, name: str, to: Tensor) -> Tensor:
+        self.states[name] = self.build.move(self.states[name], to)
+        return Tensor(self.states[name])
 
     # ---- batch norm, which moves its buffers ----
 

@@ -64,10 +64,10 @@ def index_select(b: Build, c: Call) -> Tensor:
 @op("index")
 def index(b: Build, c: Call) -> Tensor:
     x, by = b.whole(c["self"]), list(c["indices"])
-    by = [Const(np.nonzero(i.array)[0]) if masks(i) else i for i in by]
+    by = numbered(by)
     used = [d for d, i in enumerate(by) if i is not None]
     if any(isinstance(i, Tensor) and str(n.meta["val"].dtype) == "torch.bool"
-           for i, n in zip(by, c.node.args[1]) if i is not None):
+           for i, n in zip(c["indices"], c.node.args[1]) if i is not None):
         raise Refused("indexing by a mask that depends on data: the size of the result would, too")
     if len(used) == 1:
         return b.take(x, used[0], by[used[0]])
@@ -96,8 +96,13 @@ def same_of_all(ids: list[Any]) -> bool:
         all(n == 1 for n in samples.shape[1:])
 
 
+def numbered(by: list) -> list:
+    """With the numbers that known masks stand for."""
+    return [n for i in by for n in ([Const(p) for p in np.nonzero(i.array)] if masks(i) else [i])]
+
+
 def masks(x: Any) -> bool:
-    return isinstance(x, Const) and x.array.dtype.kind == "b" and x.rank == 1
+    return isinstance(x, Const) and x.array.dtype.kind == "b" and not any(isinstance(n, Size) for n in x.shape)
 
 
 def every_sample(x: Any, n: Any) -> bool:
@@ -151,11 +156,11 @@ def index_put(b: Build, c: Call) -> Tensor:
     nodes = [n for n in c.node.args[1] if n is not None]
     if len(used) == 1 and str(nodes[0].meta["val"].dtype) == "torch.bool" and by[used[0]].rank == x.rank and value.rank == 0:
         return b.where(operand(by[used[0]]), value, x)
+    by = numbered(by)
+    used = [d for d, i in enumerate(by) if i is not None]
     if len(used) != 1:
         return written(b, x, [by[d] for d in used], used, value, bool(c.get("accumulate")))
     d, ids = used[0], by[used[0]]
-    if masks(ids):
-        ids = Const(np.nonzero(ids.array)[0])
     shape = tuple(ids.shape[0] if i == d else s for i, s in enumerate(x.shape))
     source = b.broadcast(b.whole(value), shape)
     flat = b.reshape(b.whole(b.ids(ids)), tuple(shape[i] if i == d else 1 for i in range(x.rank)))

@@ -137,17 +137,17 @@ def batch_norm(b: Build, c: Call) -> Tensor:
 
 @op("layer_norm")
 def layer_norm(b: Build, c: Call) -> Tensor:
-    return b.layer_norm(c["input"], c["weight"], c["bias"], c["eps"], len(c["normalized_shape"]))
+    return b.layer_norm(b.tensor(c["input"]), c["weight"], c["bias"], c["eps"], len(c["normalized_shape"]))
 
 
 @op("rms_norm")
 def rms_norm(b: Build, c: Call) -> Tensor:
-    return b.rms_norm(c["input"], c["weight"], 1.1920929e-07 if c["eps"] is None else c["eps"], len(c["normalized_shape"]))
+    return b.rms_norm(b.tensor(c["input"]), c["weight"], 1.1920929e-07 if c["eps"] is None else c["eps"], len(c["normalized_shape"]))
 
 
 @op("group_norm")
 def group_norm(b: Build, c: Call) -> Tensor:
-    return b.group_norm(c["input"], c["num_groups"], c["weight"], c["bias"], c["eps"])
+    return b.group_norm(b.tensor(c["input"]), c["num_groups"], c["weight"], c["bias"], c["eps"])
 
 
 @op("instance_norm")
@@ -155,7 +155,7 @@ def instance_norm(b: Build, c: Call) -> Tensor:
     """By each sample's own statistics, or by those that stand still; the walk moves them."""
     if not c["use_input_stats"]:
         return batch_norm(b, c)
-    return b.group_norm(c["input"], c["input"].shape[1], c["weight"], c["bias"], c["eps"])
+    return b.group_norm(b.tensor(c["input"]), c["input"].shape[1], c["weight"], c["bias"], c["eps"])
 
 
 def window_of(c: Call, n: int) -> tuple[list[int], list[int], list[int]]:

@@ -108,6 +108,8 @@ def bounds(whole: Any, start: Any, size: Any, step: Any) -> tuple[int, Any]:
     begin = start or 0
     if isinstance(begin, Size):
         raise Refused("a slice that begins at a multiple of the batch")
+    if begin < 0 and isinstance(whole, Size) and size != whole:
+        raise Refused("a slice that begins at a number of samples before the end of the batch")
     if begin < 0:
         begin = max(0, begin + whole) if isinstance(whole, int) else 0
     return begin, size
