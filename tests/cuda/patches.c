@@ -80,7 +80,8 @@ TEST_TIMEOUT(patches, give_the_sums_of_the_convolution, 300) {
         {HR_TYPE_F32, HR_TYPE_F32, 3, 2, 1, 3, 7, 8, 8},
         {HR_TYPE_F32, HR_TYPE_F32, 1, 2, 5, 1, 5, 43, 3}, /* rows of 129 of 132 */
         {HR_TYPE_BF16, HR_TYPE_BF16, 1, 1, 1, 4, 16, 4, 8},
-        {HR_TYPE_BF16, HR_TYPE_BF16, 2, 3, 2, 3, 8, 4, 4}, /* of 24, as networks of convolutions begin */
+        {HR_TYPE_BF16, HR_TYPE_BF16, 2, 3, 2, 3, 8, 4,
+         4}, /* of 24, as networks of convolutions begin */
     };
     bench b;
     bench_open(&b);
