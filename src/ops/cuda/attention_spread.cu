@@ -104,6 +104,7 @@ HR_INLINE void put(hr_bf16 *to, const hr_u32 (&x)[8]) {
 }
 
 // Masks (count, queries, keys); tiles (count, along, across) of them.  A warp has a tile, a thread 16 keys of two rows.
+// `zeros`: counters with which a later kernel begins (attention_hopper_bits_wide.cuh).
 HR_KERNEL __launch_bounds__(THREADS)
     attention_spread(const MELEM *mask, hr_bf16 *copy, hr_u8 *seen, hr_i64 tiles, hr_i64 along, hr_i64 across,
                      hr_i64 queries, hr_i64 keys, hr_i64 plane, hr_u32 *zeros, hr_u32 zero_count) {

@@ -210,6 +210,7 @@ HR_INLINE void put_turned(MELEM *tile, const row16 (&x)[2], MELEM *room) {
 
 // Masks (count, rows, keys), rows as many as queries or 1; tiles (count, along, across) of them.  Where all queries see the same there
 // is one tile of queries, of which along or across is 1 then.  A warp has a tile.
+// `zeros`: counters with which a later kernel begins (attention_hopper_bits_wide.cuh).
 HR_KERNEL __launch_bounds__(THREADS)
     attention_words(const MELEM *mask, hr_u32 *words, hr_u8 *seen, hr_i64 tiles, hr_i64 along,
                     hr_i64 across, hr_i64 rows, hr_i64 queries, hr_i64 keys, MELEM *copy,
