@@ -161,7 +161,6 @@ class Source:
     def _scan_inside(self, n: torch.fx.Node, names: dict, owner: Any) -> list:
         inner = [getattr(owner, str(a.target)) for a in n.all_input_nodes if a.op == "get_attr"]
         inputs = [a for x in n.args for a in (x if isinstance(x, (list, tuple)) else [x]) if isinstance(a, torch.fx.Node) and a.op != "get_attr"]
-        inputs = inputs[1:] if n.target is torch.ops.higher_order.cond else inputs
         found: list = []
         for m in inner:
             holes = [h for h in m.graph.nodes if h.op == "placeholder"]

@@ -270,7 +270,7 @@ class Walk:
     def _region(self, node: torch.fx.Node, owner: torch.nn.Module) -> None:
         """with torch.no_grad() and the like: its nodes are walked as if they stood here."""
         if node.target is torch.ops.higher_order.cond:
-            return self._either(node, owner)
+            raise Refused("torch.cond; torch.where(test, a, b) takes one of two", where(node))
         if "autocast" in str(node.target):
             device, _, enabled, _, inner, *inputs = node.args
             if enabled:
@@ -291,26 +291,6 @@ class Walk:
         self.no_grad = before
         self.regions[node] = {i: self.cells[n] for i, n in enumerate(out) if isinstance(n, torch.fx.Node) and self.cells[n].root() in self.buffers}
         self.cells[node] = Cell(self._stopped(self.read(out)) if not enabled and not before else self.read(out))
-
-    def _either(self, node: torch.fx.Node, owner: torch.nn.Module) -> None:
-        """torch.cond: both sides are computed, and one is taken."""
-        asked, *sides, inputs = node.args
-        found = []
-        for side in sides:
-            module = getattr(owner, str(side.target))
-            for hole, given in zip([n for n in module.graph.nodes if n.op == "placeholder"], inputs):
-                self.cells[hole] = self.cells[given] if isinstance(given, torch.fx.Node) else Cell(self.read(given))
-            writes = next((n for n in module.graph.nodes if n.op == "call_function" and isinstance(n.target, torch._ops.OpOverload)
-                           and n.target._schema.is_mutable), None)
-            if writes is not None:
-                raise Refused("a write inside torch.cond", where(writes))
-            found.append(self.read(self.run(module.graph, module)))
-        test = self.read(asked)
-        if not isinstance(test, Tensor):
-            made = found[0 if bool(test.array if isinstance(test, Const) else test) else 1]
-        else:
-            made = [self.build.where(test, *pair) for pair in zip(*found)]
-        self.cells[node] = Cell(made)
 
     def _stopped(self, x: Any) -> Any:
         """No gradient flows through what torch.no_grad() made."""

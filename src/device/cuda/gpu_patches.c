@@ -29,7 +29,7 @@ static uint64_t patches_bytes(const hri_gpu_conv *x) {
 }
 
 /* Few channels leave most of a library's tiles empty.  With many the copy costs more than it gains: windows of 2 x 2 over 96 channels take
- * 48 us by cuDNN on an H200, 128 pictures of 56 x 56, and 72 so. */
+ * 48 us by cuDNN on an H200, 128 images of 56 x 56, and 72 so. */
 static int is_worth_it(const hri_gpu_conv *x) {
     return x->c <= MOST && patch_of(x) >= ROWS;
 }
