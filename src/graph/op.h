@@ -181,6 +181,13 @@ typedef struct hri_case {
     uint8_t negative; /* of whole-number inputs: 1: about a third, 2: all */
 } hri_case;
 
+/* Of a descriptor.  Only tests read them, and every table is resident in every process, so other builds have none. */
+#if defined(HEADROOM_CASES) && !defined(HRI_LEVEL)
+#define HRI_CASES(X) (X)
+#else
+#define HRI_CASES(X) (0 ? (X) : NULL)
+#endif
+
 /* An element-wise op written by HRI_MAP*: the scalar function, for oracles and for other back ends. */
 typedef struct hri_scalar {
     uint32_t arity;
@@ -237,7 +244,7 @@ struct hr_op {
     hri_kernel host;
     const hri_scalar *scalar; /* element-wise ops */
 
-    const hri_case *cases;
+    const hri_case *cases; /* HRI_CASES(list); NULL: none, or not in this build */
 };
 
 /* Written by the build from the folder listing; ends with NULL. */

@@ -1,6 +1,7 @@
 /* Finding the kernel of an op, and what the host's kernels are: those of the descriptors. */
 #include <string.h>
 
+#include "base/level.h"
 #include "graph/op.h"
 
 #ifdef HEADROOM_LEVELS
@@ -10,27 +11,15 @@ extern const hr_op *const hr_ops_v3[], *const hr_ops_v4[];
 static const hr_op *const *ops_at(uint32_t level) {
     return level == 2 ? hr_ops_v4 : level == 1 ? hr_ops_v3 : hr_ops;
 }
-
-static uint32_t best_level(void) {
-    const int v3 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") &&
-                   __builtin_cpu_supports("bmi2");
-    const int v4 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-                   __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-    return v3 ? 1 + (uint32_t)v4 : 0;
-}
 #else
 static const hr_op *const *ops_at(uint32_t level) {
     (void)level;
     return hr_ops;
 }
-
-static uint32_t best_level(void) {
-    return 0;
-}
 #endif
 
 const hri_kernel *hri_op_host(const hr_op *op, uint32_t level) {
-    const uint32_t best = best_level();
+    const uint32_t best = hri_level_best();
     level = level < best ? level : best;
     for (size_t i = 0; level && hr_ops[i]; i++) {
         if (hr_ops[i] == op) {
@@ -41,7 +30,7 @@ const hri_kernel *hri_op_host(const hr_op *op, uint32_t level) {
 }
 
 uint32_t hri_op_levels(void) {
-    return 1 + best_level();
+    return 1 + hri_level_best();
 }
 
 static const hri_kernel *host_kernel(const hri_sig *s) {

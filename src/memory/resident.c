@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/level.h"
 #include "base/proc.h"
 
 void hri_resident_read(uint64_t *now_bytes, uint64_t *peak_bytes) {
@@ -94,7 +95,8 @@ uint64_t hri_resident_runtime(void) {
     read_mappings(&resident, &files, &missing);
     /* Programs and libraries are as large in every run; the rest differs by some pages, and only that is rounded. */
     const uint64_t rest = (resident ? resident : now) + missing - files;
-    return files + unit + (rest + unit - 1) / unit * unit;
+    const uint64_t unused = hri_level_unused_bytes();
+    return (files > unused ? files - unused : files) + unit + (rest + unit - 1) / unit * unit;
 }
 
 uint64_t hri_resident_kernel(uint64_t bytes) {

@@ -24,8 +24,8 @@ typedef struct hri_resident_kinds {
     uint64_t anonymous_bytes; /* the rest: stacks of threads, data of libraries */
 } hri_resident_kinds;
 void hri_resident_read_kinds(hri_resident_kinds *out);
-/* What this very process takes before an arena: what is resident, what may still become so (code that has not run yet),
- * rounded up so that two runs agree.  Ask before threads are started: they are counted by themselves, below. */
+/* What this very process takes before an arena: what is resident, what may still become so (code that has not run yet,
+ * but for ops compiled for other processors), rounded up so that two runs agree.  Ask before threads are started: they are counted by themselves, below. */
 uint64_t hri_resident_runtime(void);
 /* What the kernel takes to hold so many bytes of an arena: page tables and the index of the file that the pages lie in.
  * No resident set shows it, but a container is charged for it.  The first MiB is covered by the program's code, which

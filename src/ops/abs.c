@@ -31,5 +31,5 @@ const hr_op hr_op_abs = {
     .overwrite = {1},
     .host = {.run = abs_host},
     .scalar = &abs_scalar,
-    .cases = abs_cases,
+    .cases = HRI_CASES(abs_cases),
 };

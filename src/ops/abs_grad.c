@@ -24,5 +24,5 @@ const hr_op hr_op_abs_grad = {
     .overwrite = {3},
     .host = {.run = abs_grad_host},
     .scalar = &abs_grad_scalar,
-    .cases = abs_grad_cases,
+    .cases = HRI_CASES(abs_grad_cases),
 };

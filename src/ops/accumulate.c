@@ -68,7 +68,7 @@ const hr_op hr_op_accumulate = {
     .updates = {1},
     .cost = accumulate_cost,
     .host = {.run = accumulate_host},
-    .cases = accumulate_cases,
+    .cases = HRI_CASES(accumulate_cases),
 };
 
 const hri_kernel hri_kernel_cuda_accumulate = {

@@ -139,7 +139,7 @@ const hr_op hr_op_accuracy = {
     .samples = accuracy_samples,
     .cost = accuracy_cost,
     .host = {.run = accuracy_host, .workspace = accuracy_workspace},
-    .cases = accuracy_cases,
+    .cases = HRI_CASES(accuracy_cases),
 };
 
 const hri_kernel hri_kernel_cuda_accuracy = {

@@ -342,7 +342,7 @@ const hr_op hr_op_adafactor = {
     .updates = {1, 5, 6},
     .cost = adafactor_cost,
     .host = {.run = adafactor_host, .workspace = adafactor_workspace},
-    .cases = adafactor_cases,
+    .cases = HRI_CASES(adafactor_cases),
 };
 
 const hri_kernel hri_kernel_cuda_adafactor = {.launch = adafactor_cuda,

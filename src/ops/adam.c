@@ -81,7 +81,7 @@ const hr_op hr_op_adam = {
     .random = 1,
     .cost = adam_cost,
     .host = {.run = adam_host},
-    .cases = adam_cases,
+    .cases = HRI_CASES(adam_cases),
 };
 
 const hri_kernel hri_kernel_cuda_adam = {.launch = adam_cuda, .launch_many = adam_cuda_many};

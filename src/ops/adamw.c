@@ -87,7 +87,7 @@ const hr_op hr_op_adamw = {
     .random = 1,
     .cost = adamw_cost,
     .host = {.run = adamw_host},
-    .cases = adamw_cases,
+    .cases = HRI_CASES(adamw_cases),
 };
 
 const hri_kernel hri_kernel_cuda_adamw = {.launch = adamw_cuda, .launch_many = adamw_cuda_many};

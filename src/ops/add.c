@@ -40,5 +40,5 @@ const hr_op hr_op_add = {
     .overwrite = {3},
     .host = {.run = add_host},
     .scalar = &add_scalar,
-    .cases = add_cases,
+    .cases = HRI_CASES(add_cases),
 };

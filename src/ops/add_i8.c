@@ -91,7 +91,7 @@ const hr_op hr_op_add_i8 = {
     .infer = add_i8_infer,
     .overwrite = {3},
     .host = {.run = add_i8_host},
-    .cases = add_i8_cases,
+    .cases = HRI_CASES(add_i8_cases),
 };
 
 const hri_kernel hri_kernel_cuda_add_i8 = {.launch = add_i8_cuda};

@@ -47,5 +47,5 @@ const hr_op hr_op_affine = {
     .cost = affine_cost,
     .host = {.run = affine_host},
     .scalar = &affine_scalar,
-    .cases = affine_cases,
+    .cases = HRI_CASES(affine_cases),
 };

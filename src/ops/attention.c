@@ -66,7 +66,7 @@ const hr_op hr_op_attention = {
     .aux = 2,
     .cost = hri_attention_op_cost,
     .host = {.run = hri_attention_op_host, .workspace = hri_attention_op_workspace},
-    .cases = attention_cases,
+    .cases = HRI_CASES(attention_cases),
 };
 
 const hri_kernel hri_kernel_cuda_attention = {

@@ -52,7 +52,7 @@ const hr_op hr_op_attention_grad = {
     .infer = hri_attention_grad_infer,
     .cost = hri_attention_op_grad_cost,
     .host = {.run = hri_attention_op_grad_host, .workspace = hri_attention_op_grad_workspace},
-    .cases = attention_grad_cases,
+    .cases = HRI_CASES(attention_grad_cases),
 };
 
 const hri_kernel hri_kernel_cuda_attention_grad = {

@@ -286,7 +286,7 @@ const hr_op hr_op_attention_masked = {
     .random = 1,
     .cost = hri_attention_op_cost,
     .host = {.run = hri_attention_op_host, .workspace = hri_attention_op_workspace},
-    .cases = attention_masked_cases,
+    .cases = HRI_CASES(attention_masked_cases),
 };
 
 const hri_kernel hri_kernel_cuda_attention_masked = {

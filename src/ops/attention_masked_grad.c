@@ -150,7 +150,7 @@ const hr_op hr_op_attention_masked_grad = {
     .random = 1,
     .cost = hri_attention_op_grad_cost,
     .host = {.run = hri_attention_op_grad_host, .workspace = hri_attention_op_grad_workspace},
-    .cases = attention_masked_grad_cases,
+    .cases = HRI_CASES(attention_masked_grad_cases),
 };
 
 const hri_kernel hri_kernel_cuda_attention_masked_grad = {

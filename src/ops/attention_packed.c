@@ -87,7 +87,7 @@ const hr_op hr_op_attention_packed = {
     .aux = 2,
     .cost = attention_packed_cost,
     .host = {.run = attention_packed_host, .workspace = attention_packed_workspace},
-    .cases = attention_packed_cases,
+    .cases = HRI_CASES(attention_packed_cases),
 };
 
 const hri_kernel hri_kernel_cuda_attention_packed = {

@@ -100,7 +100,7 @@ const hr_op hr_op_attention_packed_grad = {
     .infer = attention_packed_grad_infer,
     .cost = attention_packed_grad_cost,
     .host = {.run = attention_packed_grad_host, .workspace = attention_packed_grad_workspace},
-    .cases = attention_packed_grad_cases,
+    .cases = HRI_CASES(attention_packed_grad_cases),
 };
 
 const hri_kernel hri_kernel_cuda_attention_packed_grad = {

@@ -128,7 +128,7 @@ const hr_op hr_op_avg_pool = {
     .grad = avg_pool_grad,
     .cost = avg_pool_cost,
     .host = {.run = avg_pool_host},
-    .cases = avg_pool_cases,
+    .cases = HRI_CASES(avg_pool_cases),
 };
 
 const hri_kernel hri_kernel_cuda_avg_pool = {.launch = hri_avg_pool_cuda};

@@ -119,7 +119,7 @@ const hr_op hr_op_avg_pool_grad = {
     .infer = avg_pool_grad_infer,
     .cost = avg_pool_grad_cost,
     .host = {.run = avg_pool_grad_host},
-    .cases = avg_pool_grad_cases,
+    .cases = HRI_CASES(avg_pool_grad_cases),
 };
 
 const hri_kernel hri_kernel_cuda_avg_pool_grad = {.launch = hri_avg_pool_grad_cuda};

@@ -50,7 +50,7 @@ const hr_op hr_op_batch_norm_add_relu = {
     .samples = hri_batch_norm_samples,
     .cost = hri_batch_norm_cost,
     .host = {.run = batch_norm_add_relu_host, .workspace = hri_batch_norm_workspace},
-    .cases = batch_norm_add_relu_cases,
+    .cases = HRI_CASES(batch_norm_add_relu_cases),
 };
 
 const hri_kernel hri_kernel_cuda_batch_norm_add_relu = {

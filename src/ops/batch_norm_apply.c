@@ -96,7 +96,7 @@ const hr_op hr_op_batch_norm_apply = {
     .overwrite = {1 | 1 << 5},
     .cost = batch_norm_apply_cost,
     .host = {.run = batch_norm_apply_host, .workspace = hri_batch_norm_apply_workspace},
-    .cases = batch_norm_apply_cases,
+    .cases = HRI_CASES(batch_norm_apply_cases),
 };
 
 const hri_kernel hri_kernel_cuda_batch_norm_apply = {.launch = batch_norm_apply_cuda};

@@ -89,7 +89,7 @@ const hr_op hr_op_batch_norm_apply_mask = {
     .overwrite = {1 | 1 << 5},
     .cost = batch_norm_apply_mask_cost,
     .host = {.run = batch_norm_apply_mask_host, .workspace = hri_batch_norm_apply_workspace},
-    .cases = batch_norm_apply_mask_cases,
+    .cases = HRI_CASES(batch_norm_apply_mask_cases),
 };
 
 const hri_kernel hri_kernel_cuda_batch_norm_apply_mask = {.launch = batch_norm_apply_mask_cuda};

@@ -33,7 +33,7 @@ const hr_op hr_op_batch_norm_grad = {
     .samples = hri_batch_norm_samples,
     .cost = hri_batch_norm_grad_cost,
     .host = {.run = batch_norm_grad_host, .workspace = hri_batch_norm_grad_workspace},
-    .cases = batch_norm_grad_cases,
+    .cases = HRI_CASES(batch_norm_grad_cases),
 };
 
 const hri_kernel hri_kernel_cuda_batch_norm_grad = {

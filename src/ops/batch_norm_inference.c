@@ -105,7 +105,7 @@ const hr_op hr_op_batch_norm_inference = {
     .overwrite = {1},
     .cost = batch_norm_inference_cost,
     .host = {.run = batch_norm_inference_host, .workspace = batch_norm_inference_workspace},
-    .cases = batch_norm_inference_cases,
+    .cases = HRI_CASES(batch_norm_inference_cases),
 };
 
 const hri_kernel hri_kernel_cuda_batch_norm_inference = {

@@ -55,7 +55,7 @@ const hr_op hr_op_batch_norm_moments = {
     .samples = hri_batch_norm_samples,
     .cost = batch_norm_moments_cost,
     .host = {.run = batch_norm_moments_host, .workspace = hri_batch_norm_workspace},
-    .cases = batch_norm_moments_cases,
+    .cases = HRI_CASES(batch_norm_moments_cases),
 };
 
 const hri_kernel hri_kernel_cuda_batch_norm_moments = {

@@ -101,7 +101,7 @@ const hr_op hr_op_batch_norm_stats = {
     .by_parts = 1,
     .random = 1, /* reads the number of the step */
     .host = {.run = batch_norm_stats_host},
-    .cases = batch_norm_stats_cases,
+    .cases = HRI_CASES(batch_norm_stats_cases),
 };
 
 const hri_kernel hri_kernel_cuda_batch_norm_stats = {.launch = batch_norm_stats_cuda};

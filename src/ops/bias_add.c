@@ -95,7 +95,7 @@ const hr_op hr_op_bias_add = {
     .grad = bias_add_grad,
     .overwrite = {1},
     .host = {.run = bias_add_host},
-    .cases = bias_add_cases,
+    .cases = HRI_CASES(bias_add_cases),
 };
 
 const hri_kernel hri_kernel_cuda_bias_add = {.launch = bias_add_cuda};

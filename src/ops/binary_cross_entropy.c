@@ -58,7 +58,7 @@ const hr_op hr_op_binary_cross_entropy = {
     .samples = hri_pair_samples,
     .cost = binary_cross_entropy_cost,
     .host = {.run = binary_cross_entropy_host, .workspace = hri_pair_workspace},
-    .cases = binary_cross_entropy_cases,
+    .cases = HRI_CASES(binary_cross_entropy_cases),
 };
 
 const hri_kernel hri_kernel_cuda_binary_cross_entropy = {

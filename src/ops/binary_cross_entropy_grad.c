@@ -40,7 +40,7 @@ const hr_op hr_op_binary_cross_entropy_grad = {
     .samples = hri_pair_grad_samples,
     .cost = binary_cross_entropy_grad_cost,
     .host = {.run = binary_cross_entropy_grad_host},
-    .cases = binary_cross_entropy_grad_cases,
+    .cases = HRI_CASES(binary_cross_entropy_grad_cases),
 };
 
 const hri_kernel hri_kernel_cuda_binary_cross_entropy_grad = {.launch =

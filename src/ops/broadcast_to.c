@@ -133,7 +133,7 @@ const hr_op hr_op_broadcast_to = {
     .infer = broadcast_to_infer,
     .grad = broadcast_to_grad,
     .host = {.run = broadcast_to_host},
-    .cases = broadcast_to_cases,
+    .cases = HRI_CASES(broadcast_to_cases),
 };
 
 const hri_kernel hri_kernel_cuda_broadcast_to = {.launch = broadcast_to_cuda};

@@ -267,7 +267,7 @@ const hr_op hr_op_cast = {
     .grad = cast_grad,
     .overwrite = {1},
     .host = {.run = cast_host},
-    .cases = cast_cases,
+    .cases = HRI_CASES(cast_cases),
 };
 
 const hri_kernel hri_kernel_cuda_cast = {.launch = cast_cuda, .launch_many = cast_cuda_many};

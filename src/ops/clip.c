@@ -53,5 +53,5 @@ const hr_op hr_op_clip = {
     .overwrite = {1},
     .host = {.run = clip_host},
     .scalar = &clip_scalar,
-    .cases = clip_cases,
+    .cases = HRI_CASES(clip_cases),
 };

@@ -37,5 +37,5 @@ const hr_op hr_op_clip_grad = {
     .overwrite = {3},
     .host = {.run = clip_grad_host},
     .scalar = &clip_grad_scalar,
-    .cases = clip_grad_cases,
+    .cases = HRI_CASES(clip_grad_cases),
 };

@@ -79,5 +79,5 @@ const hr_op hr_op_compare = {
     .overwrite = {3},
     .host = {.run = compare_host},
     .scalar = &compare_scalar,
-    .cases = compare_cases,
+    .cases = HRI_CASES(compare_cases),
 };

@@ -141,7 +141,7 @@ const hr_op hr_op_concat = {
     .grad = concat_grad,
     .samples = concat_samples,
     .host = {.run = concat_host},
-    .cases = concat_cases,
+    .cases = HRI_CASES(concat_cases),
 };
 
 const hri_kernel hri_kernel_cuda_concat = {.launch = concat_cuda};

@@ -142,7 +142,7 @@ const hr_op hr_op_conv2d = {
     .product = 1,
     .cost = conv2d_cost,
     .host = {.run = conv2d_host, .workspace = conv2d_workspace},
-    .cases = conv2d_cases,
+    .cases = HRI_CASES(conv2d_cases),
 };
 
 const hri_kernel hri_kernel_cuda_conv2d = {

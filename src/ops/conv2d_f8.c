@@ -66,7 +66,7 @@ const hr_op hr_op_conv2d_f8 = {
     .infer = conv2d_f8_infer,
     .cost = conv2d_f8_cost,
     .host = {.run = conv2d_f8_host, .workspace = conv2d_f8_workspace},
-    .cases = conv2d_f8_cases,
+    .cases = HRI_CASES(conv2d_f8_cases),
 };
 
 const hri_kernel hri_kernel_cuda_conv2d_f8 = {

@@ -195,7 +195,7 @@ const hr_op hr_op_conv2d_i8 = {
     .infer = conv2d_i8_infer,
     .cost = conv2d_i8_cost,
     .host = {.run = conv2d_i8_host, .workspace = conv2d_i8_workspace},
-    .cases = conv2d_i8_cases,
+    .cases = HRI_CASES(conv2d_i8_cases),
 };
 
 const hri_kernel hri_kernel_cuda_conv2d_i8 = {

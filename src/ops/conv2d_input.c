@@ -116,7 +116,7 @@ const hr_op hr_op_conv2d_input = {
     .keeps = {{.in = 2}, {.in = 1}},
     .cost = conv2d_input_cost,
     .host = {.run = conv2d_input_host, .workspace = conv2d_input_workspace},
-    .cases = conv2d_input_cases,
+    .cases = HRI_CASES(conv2d_input_cases),
 };
 
 const hri_kernel hri_kernel_cuda_conv2d_input = {

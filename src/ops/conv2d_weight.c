@@ -114,7 +114,7 @@ const hr_op hr_op_conv2d_weight = {
     .samples = conv2d_weight_samples,
     .cost = conv2d_weight_cost,
     .host = {.run = conv2d_weight_host, .workspace = conv2d_weight_workspace},
-    .cases = conv2d_weight_cases,
+    .cases = HRI_CASES(conv2d_weight_cases),
 };
 
 const hri_kernel hri_kernel_cuda_conv2d_weight = {

@@ -101,7 +101,7 @@ const hr_op hr_op_conv_norm_grad = {
     .samples = hri_batch_norm_samples,
     .cost = conv_norm_grad_cost,
     .host = {.run = hri_conv_norm_run, .workspace = hri_conv_norm_workspace},
-    .cases = conv_norm_grad_cases,
+    .cases = HRI_CASES(conv_norm_grad_cases),
 };
 
 const hri_kernel hri_kernel_cuda_conv_norm_grad = {

@@ -195,7 +195,7 @@ const hr_op hr_op_cross_entropy = {
     .samples = cross_entropy_samples,
     .cost = cross_entropy_cost,
     .host = {.run = cross_entropy_host, .workspace = cross_entropy_workspace},
-    .cases = cross_entropy_cases,
+    .cases = HRI_CASES(cross_entropy_cases),
 };
 
 const hri_kernel hri_kernel_cuda_cross_entropy = {

@@ -164,7 +164,7 @@ const hr_op hr_op_cross_entropy_grad = {
     .samples = cross_entropy_grad_samples,
     .cost = cross_entropy_grad_cost,
     .host = {.run = cross_entropy_grad_host},
-    .cases = cross_entropy_grad_cases,
+    .cases = HRI_CASES(cross_entropy_grad_cases),
 };
 
 const hri_kernel hri_kernel_cuda_cross_entropy_grad = {

@@ -166,7 +166,7 @@ const hr_op hr_op_cross_entropy_soft = {
     .samples = cross_entropy_soft_samples,
     .cost = cross_entropy_soft_cost,
     .host = {.run = cross_entropy_soft_host, .workspace = cross_entropy_soft_workspace},
-    .cases = cross_entropy_soft_cases,
+    .cases = HRI_CASES(cross_entropy_soft_cases),
 };
 
 const hri_kernel hri_kernel_cuda_cross_entropy_soft = {

@@ -129,7 +129,7 @@ const hr_op hr_op_cross_entropy_soft_grad = {
     .samples = cross_entropy_soft_grad_samples,
     .cost = cross_entropy_soft_grad_cost,
     .host = {.run = cross_entropy_soft_grad_host},
-    .cases = cross_entropy_soft_grad_cases,
+    .cases = HRI_CASES(cross_entropy_soft_grad_cases),
 };
 
 const hri_kernel hri_kernel_cuda_cross_entropy_soft_grad = {.launch = cross_entropy_soft_grad_cuda};

@@ -140,7 +140,7 @@ const hr_op hr_op_cumsum = {
     .overwrite = {1},
     .samples = cumsum_samples,
     .host = {.run = cumsum_host},
-    .cases = cumsum_cases,
+    .cases = HRI_CASES(cumsum_cases),
 };
 
 const hri_kernel hri_kernel_cuda_cumsum = {.launch = cumsum_cuda};

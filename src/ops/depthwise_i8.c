@@ -153,7 +153,7 @@ const hr_op hr_op_depthwise_i8 = {
     .infer = depthwise_i8_infer,
     .cost = depthwise_i8_cost,
     .host = {.run = depthwise_i8_host},
-    .cases = depthwise_i8_cases,
+    .cases = HRI_CASES(depthwise_i8_cases),
 };
 
 const hri_kernel hri_kernel_cuda_depthwise_i8 = {

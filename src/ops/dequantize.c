@@ -62,7 +62,7 @@ const hr_op hr_op_dequantize = {
     .out_count = 1,
     .infer = dequantize_infer,
     .host = {.run = dequantize_host},
-    .cases = dequantize_cases,
+    .cases = HRI_CASES(dequantize_cases),
 };
 
 const hri_kernel hri_kernel_cuda_dequantize = {.launch = dequantize_cuda};

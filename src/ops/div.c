@@ -45,5 +45,5 @@ const hr_op hr_op_div = {
     .overwrite = {3},
     .host = {.run = div_host},
     .scalar = &div_scalar,
-    .cases = div_cases,
+    .cases = HRI_CASES(div_cases),
 };

@@ -190,7 +190,7 @@ const hr_op hr_op_dropout = {
     .random = 1,
     .cost = dropout_cost,
     .host = {.run = dropout_host},
-    .cases = dropout_cases,
+    .cases = HRI_CASES(dropout_cases),
 };
 
 const hri_kernel hri_kernel_cuda_dropout = {.launch = dropout_cuda};

@@ -122,7 +122,7 @@ const hr_op hr_op_exchange_parts = {
     .net = 1,
     .moves = exchange_parts_moves,
     .host = {.run = exchange_parts_host, .workspace = exchange_parts_workspace},
-    .cases = exchange_parts_cases,
+    .cases = HRI_CASES(exchange_parts_cases),
 };
 
 const hri_kernel hri_kernel_cuda_exchange_parts = {.launch = hri_ranks_launch};

@@ -37,5 +37,5 @@ const hr_op hr_op_exp = {
     .cost = exp_cost,
     .host = {.run = exp_host},
     .scalar = &exp_scalar,
-    .cases = exp_cases,
+    .cases = HRI_CASES(exp_cases),
 };

@@ -109,7 +109,7 @@ const hr_op hr_op_fake_quantize = {
     .overwrite = {1},
     .cost = fake_quantize_cost,
     .host = {.run = fake_quantize_host},
-    .cases = fake_quantize_cases,
+    .cases = HRI_CASES(fake_quantize_cases),
 };
 
 const hri_kernel hri_kernel_cuda_fake_quantize = {.launch = fake_quantize_cuda};

@@ -167,7 +167,7 @@ const hr_op hr_op_fake_quantize_weight = {
     .overwrite = {1},
     .cost = fake_quantize_weight_cost,
     .host = {.run = fake_quantize_weight_host},
-    .cases = fake_quantize_weight_cases,
+    .cases = HRI_CASES(fake_quantize_weight_cases),
 };
 
 const hri_kernel hri_kernel_cuda_fake_quantize_weight = {.launch = fake_quantize_weight_cuda};

@@ -103,7 +103,7 @@ const hr_op hr_op_flip = {
     .grad = flip_grad,
     .samples = flip_samples,
     .host = {.run = flip_host},
-    .cases = flip_cases,
+    .cases = HRI_CASES(flip_cases),
 };
 
 const hri_kernel hri_kernel_cuda_flip = {.launch = flip_cuda};

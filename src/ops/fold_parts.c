@@ -276,7 +276,7 @@ const hr_op hr_op_fold_parts = {
     .samples = fold_parts_samples,
     .cost = fold_parts_cost,
     .host = {.run = fold_parts_host},
-    .cases = fold_parts_cases,
+    .cases = HRI_CASES(fold_parts_cases),
 };
 
 const hri_kernel hri_kernel_cuda_fold_parts = {

@@ -61,7 +61,7 @@ const hr_op hr_op_from_step = {
     .no_grad = 1,
     .random = 1, /* reads the number of the step */
     .host = {.run = from_step_host},
-    .cases = from_step_cases,
+    .cases = HRI_CASES(from_step_cases),
 };
 
 const hri_kernel hri_kernel_cuda_from_step = {.launch = from_step_cuda};

@@ -109,5 +109,5 @@ const hr_op hr_op_function = {
     .cost = function_cost,
     .host = {.run = function_host},
     .scalar = &function_scalar,
-    .cases = function_cases,
+    .cases = HRI_CASES(function_cases),
 };

@@ -59,5 +59,5 @@ const hr_op hr_op_function_grad = {
     .cost = function_grad_cost,
     .host = {.run = function_grad_host},
     .scalar = &function_grad_scalar,
-    .cases = function_grad_cases,
+    .cases = HRI_CASES(function_grad_cases),
 };

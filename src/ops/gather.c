@@ -162,7 +162,7 @@ const hr_op hr_op_gather = {
     .cost = gather_cost,
     .ids = gather_ids,
     .host = {.run = gather_host},
-    .cases = gather_cases,
+    .cases = HRI_CASES(gather_cases),
 };
 
 const hri_kernel hri_kernel_cuda_gather = {.launch = gather_cuda};

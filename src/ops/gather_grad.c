@@ -336,7 +336,7 @@ const hr_op hr_op_gather_grad = {
     .cost = gather_grad_cost,
     .ids = gather_grad_ids,
     .host = {.run = gather_grad_host, .workspace = gather_grad_workspace},
-    .cases = gather_grad_cases,
+    .cases = HRI_CASES(gather_grad_cases),
 };
 
 const hri_kernel hri_kernel_cuda_gather_grad = {

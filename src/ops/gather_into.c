@@ -73,7 +73,7 @@ const hr_op hr_op_gather_into = {
     .net = 1,
     .moves = gather_into_moves,
     .host = {.run = gather_into_host, .workspace = gather_into_workspace},
-    .cases = gather_into_cases,
+    .cases = HRI_CASES(gather_into_cases),
 };
 
 const hri_kernel hri_kernel_cuda_gather_into = {.launch = hri_ranks_launch};

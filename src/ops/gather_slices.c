@@ -79,7 +79,7 @@ const hr_op hr_op_gather_slices = {
     .net = 1,
     .moves = gather_slices_moves,
     .host = {.run = gather_slices_host, .workspace = gather_slices_workspace},
-    .cases = gather_slices_cases,
+    .cases = HRI_CASES(gather_slices_cases),
 };
 
 const hri_kernel hri_kernel_cuda_gather_slices = {.launch = hri_ranks_launch};

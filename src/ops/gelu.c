@@ -92,5 +92,5 @@ const hr_op hr_op_gelu = {
     .cost = gelu_cost,
     .host = {.run = gelu_host},
     .scalar = &gelu_scalar,
-    .cases = gelu_cases,
+    .cases = HRI_CASES(gelu_cases),
 };

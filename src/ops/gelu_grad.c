@@ -90,5 +90,5 @@ const hr_op hr_op_gelu_grad = {
     .cost = gelu_grad_cost,
     .host = {.run = gelu_grad_host},
     .scalar = &gelu_grad_scalar,
-    .cases = gelu_grad_cases,
+    .cases = HRI_CASES(gelu_grad_cases),
 };

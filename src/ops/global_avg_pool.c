@@ -95,7 +95,7 @@ const hr_op hr_op_global_avg_pool = {
     .grad = global_avg_pool_grad,
     .cost = global_avg_pool_cost,
     .host = {.run = global_avg_pool_host},
-    .cases = global_avg_pool_cases,
+    .cases = HRI_CASES(global_avg_pool_cases),
 };
 
 const hri_kernel hri_kernel_cuda_global_avg_pool = {.launch = hri_global_avg_pool_cuda};

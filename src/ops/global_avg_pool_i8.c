@@ -97,7 +97,7 @@ const hr_op hr_op_global_avg_pool_i8 = {
     .out_count = 1,
     .infer = global_avg_pool_i8_infer,
     .host = {.run = global_avg_pool_i8_host},
-    .cases = global_avg_pool_i8_cases,
+    .cases = HRI_CASES(global_avg_pool_i8_cases),
 };
 
 const hri_kernel hri_kernel_cuda_global_avg_pool_i8 = {.launch = global_avg_pool_i8_cuda};

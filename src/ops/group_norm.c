@@ -74,7 +74,7 @@ const hr_op hr_op_group_norm = {
     .overwrite = {1},
     .cost = hri_norm_cost,
     .host = {.run = group_norm_host},
-    .cases = group_norm_cases,
+    .cases = HRI_CASES(group_norm_cases),
 };
 
 const hri_kernel hri_kernel_cuda_group_norm = {.launch = group_norm_cuda};

@@ -69,7 +69,7 @@ const hr_op hr_op_group_norm_grad = {
     .samples = hri_norm_grad_samples,
     .cost = hri_norm_grad_cost,
     .host = {.run = group_norm_grad_host, .workspace = group_norm_grad_workspace},
-    .cases = group_norm_grad_cases,
+    .cases = HRI_CASES(group_norm_grad_cases),
 };
 
 const hri_kernel hri_kernel_cuda_group_norm_grad = {

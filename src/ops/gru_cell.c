@@ -66,7 +66,7 @@ const hr_op hr_op_gru_cell = {
     .overwrite = {4},
     .cost = gru_cell_cost,
     .host = {.run = gru_cell_host},
-    .cases = gru_cell_cases,
+    .cases = HRI_CASES(gru_cell_cases),
 };
 
 const hri_kernel hri_kernel_cuda_gru_cell = {.launch = gru_cell_cuda};

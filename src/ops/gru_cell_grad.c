@@ -51,7 +51,7 @@ const hr_op hr_op_gru_cell_grad = {
     .out_count = 3,
     .infer = gru_cell_grad_infer,
     .host = {.run = gru_cell_grad_host},
-    .cases = gru_cell_grad_cases,
+    .cases = HRI_CASES(gru_cell_grad_cases),
 };
 
 const hri_kernel hri_kernel_cuda_gru_cell_grad = {.launch = gru_cell_grad_cuda};

@@ -26,5 +26,5 @@ const hr_op hr_op_larger_grad = {
     .overwrite = {7},
     .host = {.run = larger_grad_host},
     .scalar = &larger_grad_scalar,
-    .cases = larger_grad_cases,
+    .cases = HRI_CASES(larger_grad_cases),
 };

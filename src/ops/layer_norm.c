@@ -66,7 +66,7 @@ const hr_op hr_op_layer_norm = {
     .overwrite = {1},
     .cost = hri_norm_cost,
     .host = {.run = layer_norm_host},
-    .cases = layer_norm_cases,
+    .cases = HRI_CASES(layer_norm_cases),
 };
 
 static hr_status layer_norm_sum_cuda(const hri_gpu_call *c, hr_addr a, hr_addr b) {

@@ -57,7 +57,7 @@ const hr_op hr_op_layer_norm_grad = {
     .samples = hri_norm_grad_samples,
     .cost = hri_norm_grad_cost,
     .host = {.run = layer_norm_grad_host, .workspace = layer_norm_grad_workspace},
-    .cases = layer_norm_grad_cases,
+    .cases = HRI_CASES(layer_norm_grad_cases),
 };
 
 static hr_status layer_norm_grad_added_cuda(const hri_gpu_call *c, hr_addr other, hr_addr to,

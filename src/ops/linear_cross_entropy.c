@@ -201,7 +201,7 @@ const hr_op hr_op_linear_cross_entropy = {
     .samples = linear_cross_entropy_samples,
     .cost = linear_cross_entropy_cost,
     .host = {.run = linear_cross_entropy_host, .workspace = linear_cross_entropy_workspace},
-    .cases = linear_cross_entropy_cases,
+    .cases = HRI_CASES(linear_cross_entropy_cases),
 };
 
 const hri_kernel hri_kernel_cuda_linear_cross_entropy = {

@@ -241,7 +241,7 @@ const hr_op hr_op_linear_cross_entropy_grad = {
     .cost = linear_cross_entropy_grad_cost,
     .host = {.run = linear_cross_entropy_grad_host,
              .workspace = linear_cross_entropy_grad_workspace},
-    .cases = linear_cross_entropy_grad_cases,
+    .cases = HRI_CASES(linear_cross_entropy_grad_cases),
 };
 
 const hri_kernel hri_kernel_cuda_linear_cross_entropy_grad = {

@@ -339,7 +339,7 @@ const hr_op hr_op_linear_cross_entropy_train = {
     .cost = linear_cross_entropy_train_cost,
     .host = {.run = linear_cross_entropy_train_host,
              .workspace = linear_cross_entropy_train_workspace},
-    .cases = linear_cross_entropy_train_cases,
+    .cases = HRI_CASES(linear_cross_entropy_train_cases),
 };
 
 const hri_kernel hri_kernel_cuda_linear_cross_entropy_train = {

@@ -97,7 +97,7 @@ const hr_op hr_op_lion = {
     .random = 1,
     .cost = lion_cost,
     .host = {.run = lion_host},
-    .cases = lion_cases,
+    .cases = HRI_CASES(lion_cases),
 };
 
 const hri_kernel hri_kernel_cuda_lion = {.launch = lion_cuda, .launch_many = lion_cuda_many};

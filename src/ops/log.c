@@ -37,5 +37,5 @@ const hr_op hr_op_log = {
     .cost = log_cost,
     .host = {.run = log_host},
     .scalar = &log_scalar,
-    .cases = log_cases,
+    .cases = HRI_CASES(log_cases),
 };

@@ -48,7 +48,7 @@ const hr_op hr_op_log_softmax = {
     .samples = hri_softmax_samples,
     .cost = hri_softmax_cost,
     .host = {.run = log_softmax_host},
-    .cases = log_softmax_cases,
+    .cases = HRI_CASES(log_softmax_cases),
 };
 
 const hri_kernel hri_kernel_cuda_log_softmax = {.launch = log_softmax_cuda};

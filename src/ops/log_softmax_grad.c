@@ -34,7 +34,7 @@ const hr_op hr_op_log_softmax_grad = {
     .samples = hri_softmax_samples,
     .cost = hri_softmax_cost,
     .host = {.run = log_softmax_grad_host},
-    .cases = log_softmax_grad_cases,
+    .cases = HRI_CASES(log_softmax_grad_cases),
 };
 
 const hri_kernel hri_kernel_cuda_log_softmax_grad = {.launch = log_softmax_grad_cuda};

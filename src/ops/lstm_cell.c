@@ -74,7 +74,7 @@ const hr_op hr_op_lstm_cell = {
     .overwrite = {2, 2},
     .cost = lstm_cell_cost,
     .host = {.run = lstm_cell_host},
-    .cases = lstm_cell_cases,
+    .cases = HRI_CASES(lstm_cell_cases),
 };
 
 const hri_kernel hri_kernel_cuda_lstm_cell = {.launch = lstm_cell_cuda};

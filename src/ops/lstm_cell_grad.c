@@ -53,7 +53,7 @@ const hr_op hr_op_lstm_cell_grad = {
     .out_count = 2,
     .infer = lstm_cell_grad_infer,
     .host = {.run = lstm_cell_grad_host},
-    .cases = lstm_cell_grad_cases,
+    .cases = HRI_CASES(lstm_cell_grad_cases),
 };
 
 const hri_kernel hri_kernel_cuda_lstm_cell_grad = {.launch = lstm_cell_grad_cuda};

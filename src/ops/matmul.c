@@ -228,7 +228,7 @@ const hr_op hr_op_matmul = {
     .product = 1,
     .cost = matmul_cost,
     .host = {.run = matmul_host, .workspace = matmul_workspace},
-    .cases = matmul_cases,
+    .cases = HRI_CASES(matmul_cases),
 };
 
 const hri_kernel hri_kernel_cuda_matmul = {

@@ -269,7 +269,7 @@ const hr_op hr_op_matmul_codes = {
     .no_grad = 4,
     .cost = codes_cost,
     .host = {.run = codes_host, .workspace = codes_workspace},
-    .cases = codes_cases,
+    .cases = HRI_CASES(codes_cases),
 };
 
 const hri_kernel hri_kernel_cuda_matmul_codes = {

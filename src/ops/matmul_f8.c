@@ -113,7 +113,7 @@ const hr_op hr_op_matmul_f8 = {
     .infer = matmul_f8_infer,
     .cost = matmul_f8_cost,
     .host = {.run = matmul_f8_host, .workspace = matmul_f8_workspace},
-    .cases = matmul_f8_cases,
+    .cases = HRI_CASES(matmul_f8_cases),
 };
 
 const hri_kernel hri_kernel_cuda_matmul_f8 = {

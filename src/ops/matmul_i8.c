@@ -140,7 +140,7 @@ const hr_op hr_op_matmul_i8 = {
     .infer = matmul_i8_infer,
     .cost = matmul_i8_cost,
     .host = {.run = matmul_i8_host, .workspace = matmul_i8_workspace},
-    .cases = matmul_i8_cases,
+    .cases = HRI_CASES(matmul_i8_cases),
 };
 
 const hri_kernel hri_kernel_cuda_matmul_i8 = {

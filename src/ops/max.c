@@ -238,7 +238,7 @@ const hr_op hr_op_max = {
     .samples = max_samples,
     .cost = max_cost,
     .host = {.run = max_host},
-    .cases = max_cases,
+    .cases = HRI_CASES(max_cases),
 };
 
 const hri_kernel hri_kernel_cuda_max = {.launch = max_cuda};

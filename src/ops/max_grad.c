@@ -148,7 +148,7 @@ const hr_op hr_op_max_grad = {
     .infer = max_grad_infer,
     .samples = max_grad_samples,
     .host = {.run = max_grad_host},
-    .cases = max_grad_cases,
+    .cases = HRI_CASES(max_grad_cases),
 };
 
 const hri_kernel hri_kernel_cuda_max_grad = {.launch = max_grad_cuda};

@@ -203,7 +203,7 @@ const hr_op hr_op_max_pool = {
     .aux = 2,
     .cost = max_pool_cost,
     .host = {.run = max_pool_host},
-    .cases = max_pool_cases,
+    .cases = HRI_CASES(max_pool_cases),
 };
 
 const hri_kernel hri_kernel_cuda_max_pool = {.launch = hri_max_pool_cuda};

@@ -156,7 +156,7 @@ const hr_op hr_op_max_pool_grad = {
     .infer = max_pool_grad_infer,
     .cost = max_pool_grad_cost,
     .host = {.run = max_pool_grad_host},
-    .cases = max_pool_grad_cases,
+    .cases = HRI_CASES(max_pool_grad_cases),
 };
 
 const hri_kernel hri_kernel_cuda_max_pool_grad = {.launch = hri_max_pool_grad_cuda};

@@ -111,7 +111,7 @@ const hr_op hr_op_max_pool_i8 = {
     .infer = max_pool_i8_infer,
     .cost = max_pool_i8_cost,
     .host = {.run = max_pool_i8_host},
-    .cases = max_pool_i8_cases,
+    .cases = HRI_CASES(max_pool_i8_cases),
 };
 
 const hri_kernel hri_kernel_cuda_max_pool_i8 = {.launch = max_pool_i8_cuda};

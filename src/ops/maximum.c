@@ -17,6 +17,6 @@ const hr_op hr_op_maximum = {
     .grad = maximum_grad,
     .host = {.run = maximum_host},
     .scalar = &maximum_scalar,
-    .cases = maximum_cases,
+    .cases = HRI_CASES(maximum_cases),
     HRI_LARGER_OP,
 };

@@ -102,7 +102,7 @@ const hr_op hr_op_mean = {
     .samples = mean_samples,
     .cost = mean_cost,
     .host = {.run = mean_host, .workspace = mean_workspace},
-    .cases = mean_cases,
+    .cases = HRI_CASES(mean_cases),
 };
 
 const hri_kernel hri_kernel_cuda_mean = {.launch = mean_cuda,

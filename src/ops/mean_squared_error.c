@@ -56,7 +56,7 @@ const hr_op hr_op_mean_squared_error = {
     .samples = hri_pair_samples,
     .cost = mean_squared_error_cost,
     .host = {.run = mean_squared_error_host, .workspace = hri_pair_workspace},
-    .cases = mean_squared_error_cases,
+    .cases = HRI_CASES(mean_squared_error_cases),
 };
 
 const hri_kernel hri_kernel_cuda_mean_squared_error = {

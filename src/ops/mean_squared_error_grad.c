@@ -39,7 +39,7 @@ const hr_op hr_op_mean_squared_error_grad = {
     .samples = hri_pair_grad_samples,
     .cost = mean_squared_error_grad_cost,
     .host = {.run = mean_squared_error_grad_host},
-    .cases = mean_squared_error_grad_cases,
+    .cases = HRI_CASES(mean_squared_error_grad_cases),
 };
 
 const hri_kernel hri_kernel_cuda_mean_squared_error_grad = {.launch = mean_squared_error_grad_cuda};

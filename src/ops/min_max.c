@@ -107,7 +107,7 @@ const hr_op hr_op_min_max = {
     .no_grad = 1,
     .samples = min_max_samples,
     .host = {.run = min_max_host, .workspace = min_max_workspace},
-    .cases = min_max_cases,
+    .cases = HRI_CASES(min_max_cases),
 };
 
 const hri_kernel hri_kernel_cuda_min_max = {

@@ -17,6 +17,6 @@ const hr_op hr_op_minimum = {
     .grad = minimum_grad,
     .host = {.run = minimum_host},
     .scalar = &minimum_scalar,
-    .cases = minimum_cases,
+    .cases = HRI_CASES(minimum_cases),
     HRI_LARGER_OP,
 };

@@ -31,5 +31,5 @@ const hr_op hr_op_mul = {
     .overwrite = {3},
     .host = {.run = mul_host},
     .scalar = &mul_scalar,
-    .cases = mul_cases,
+    .cases = HRI_CASES(mul_cases),
 };

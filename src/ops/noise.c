@@ -137,7 +137,7 @@ const hr_op hr_op_noise = {
     .random = 1,
     .cost = noise_cost,
     .host = {.run = noise_host},
-    .cases = noise_cases,
+    .cases = HRI_CASES(noise_cases),
 };
 
 const hri_kernel hri_kernel_cuda_noise = {.launch = noise_cuda};

@@ -125,7 +125,7 @@ const hr_op hr_op_normalise = {
     .infer = normalise_infer,
     .cost = normalise_cost,
     .host = {.run = normalise_host},
-    .cases = normalise_cases,
+    .cases = HRI_CASES(normalise_cases),
 };
 
 const hri_kernel hri_kernel_cuda_normalise = {.launch = normalise_cuda};

@@ -140,5 +140,5 @@ const hr_op hr_op_observe = {
     .host_only = 1,
     .samples = observe_samples,
     .host = {.run = observe_host, .workspace = observe_workspace},
-    .cases = observe_cases,
+    .cases = HRI_CASES(observe_cases),
 };

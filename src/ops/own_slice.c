@@ -82,7 +82,7 @@ const hr_op hr_op_own_slice = {
     .updates = {1},
     .samples = hri_ranks_samples,
     .host = {.run = own_slice_host},
-    .cases = own_slice_cases,
+    .cases = HRI_CASES(own_slice_cases),
 };
 
 const hri_kernel hri_kernel_cuda_own_slice = {.launch = own_slice_cuda,

@@ -220,7 +220,7 @@ const hr_op hr_op_pad = {
     .grad = pad_grad,
     .samples = pad_samples,
     .host = {.run = pad_host},
-    .cases = pad_cases,
+    .cases = HRI_CASES(pad_cases),
 };
 
 const hri_kernel hri_kernel_cuda_pad = {.launch = pad_cuda};

@@ -54,5 +54,5 @@ const hr_op hr_op_power = {
     .cost = power_cost,
     .host = {.run = power_host},
     .scalar = &power_scalar,
-    .cases = power_cases,
+    .cases = HRI_CASES(power_cases),
 };

@@ -44,5 +44,5 @@ const hr_op hr_op_power_grad = {
     .cost = power_grad_cost,
     .host = {.run = power_grad_host},
     .scalar = &power_grad_scalar,
-    .cases = power_grad_cases,
+    .cases = HRI_CASES(power_grad_cases),
 };

@@ -42,5 +42,5 @@ const hr_op hr_op_prelu = {
     .overwrite = {3},
     .host = {.run = prelu_host},
     .scalar = &prelu_scalar,
-    .cases = prelu_cases,
+    .cases = HRI_CASES(prelu_cases),
 };

@@ -24,5 +24,5 @@ const hr_op hr_op_prelu_grad = {
     .overwrite = {7},
     .host = {.run = prelu_grad_host},
     .scalar = &prelu_grad_scalar,
-    .cases = prelu_grad_cases,
+    .cases = HRI_CASES(prelu_grad_cases),
 };

@@ -164,7 +164,7 @@ const hr_op hr_op_prune = {
     .random = 1, /* reads the number of the step */
     .cost = prune_cost,
     .host = {.run = prune_host, .workspace = prune_workspace},
-    .cases = prune_cases,
+    .cases = HRI_CASES(prune_cases),
 };
 
 const hri_kernel hri_kernel_cuda_prune = {.launch = prune_cuda};

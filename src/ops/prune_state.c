@@ -158,7 +158,7 @@ const hr_op hr_op_prune_state = {
     .random = 1, /* reads the number of the step */
     .cost = prune_state_cost,
     .host = {.run = prune_state_host},
-    .cases = prune_state_cases,
+    .cases = HRI_CASES(prune_state_cases),
 };
 
 const hri_kernel hri_kernel_cuda_prune_state = {.launch = prune_state_cuda};

@@ -136,7 +136,7 @@ const hr_op hr_op_put_along = {
     .samples = hri_along_samples,
     .cost = put_along_cost,
     .host = {.run = put_along_host, .workspace = put_along_workspace},
-    .cases = put_along_cases,
+    .cases = HRI_CASES(put_along_cases),
 };
 
 const hri_kernel hri_kernel_cuda_put_along = {.launch = put_along_cuda};

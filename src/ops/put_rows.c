@@ -116,7 +116,7 @@ const hr_op hr_op_put_rows = {
     .samples = put_rows_samples,
     .cost = put_rows_cost,
     .host = {.run = put_rows_host},
-    .cases = put_rows_cases,
+    .cases = HRI_CASES(put_rows_cases),
 };
 
 const hri_kernel hri_kernel_cuda_put_rows = {.launch = put_rows_cuda};

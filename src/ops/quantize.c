@@ -64,7 +64,7 @@ const hr_op hr_op_quantize = {
     .out_count = 1,
     .infer = quantize_infer,
     .host = {.run = quantize_host},
-    .cases = quantize_cases,
+    .cases = HRI_CASES(quantize_cases),
 };
 
 const hri_kernel hri_kernel_cuda_quantize = {.launch = quantize_cuda};

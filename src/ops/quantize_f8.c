@@ -63,7 +63,7 @@ const hr_op hr_op_quantize_f8 = {
     .out_count = 1,
     .infer = quantize_f8_infer,
     .host = {.run = quantize_f8_host},
-    .cases = quantize_f8_cases,
+    .cases = HRI_CASES(quantize_f8_cases),
 };
 
 const hri_kernel hri_kernel_cuda_quantize_f8 = {.launch = quantize_f8_cuda};

@@ -75,7 +75,7 @@ const hr_op hr_op_range_move = {
     .by_parts = 1,
     .random = 1, /* reads the number of the step */
     .host = {.run = range_move_host},
-    .cases = range_move_cases,
+    .cases = HRI_CASES(range_move_cases),
 };
 
 const hri_kernel hri_kernel_cuda_range_move = {.launch = range_move_cuda};

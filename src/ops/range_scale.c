@@ -79,7 +79,7 @@ const hr_op hr_op_range_scale = {
     .no_grad = 1,
     .random = 1, /* reads the number of the step */
     .host = {.run = range_scale_host},
-    .cases = range_scale_cases,
+    .cases = HRI_CASES(range_scale_cases),
 };
 
 const hri_kernel hri_kernel_cuda_range_scale = {.launch = range_scale_cuda};

@@ -32,5 +32,5 @@ const hr_op hr_op_relu = {
     .overwrite = {1},
     .host = {.run = relu_host},
     .scalar = &relu_scalar,
-    .cases = relu_cases,
+    .cases = HRI_CASES(relu_cases),
 };

@@ -21,5 +21,5 @@ const hr_op hr_op_relu_grad = {
     .overwrite = {3},
     .host = {.run = relu_grad_host},
     .scalar = &relu_grad_scalar,
-    .cases = relu_grad_cases,
+    .cases = HRI_CASES(relu_grad_cases),
 };

@@ -118,7 +118,7 @@ const hr_op hr_op_relu_mask = {
     .aux = 2,
     .overwrite = {1},
     .host = {.run = relu_mask_host},
-    .cases = relu_mask_cases,
+    .cases = HRI_CASES(relu_mask_cases),
 };
 
 const hri_kernel hri_kernel_cuda_relu_mask = {.launch = relu_mask_cuda};

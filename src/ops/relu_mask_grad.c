@@ -96,7 +96,7 @@ const hr_op hr_op_relu_mask_grad = {
     .infer = relu_mask_grad_infer,
     .overwrite = {1},
     .host = {.run = relu_mask_grad_host},
-    .cases = relu_mask_grad_cases,
+    .cases = HRI_CASES(relu_mask_grad_cases),
 };
 
 const hri_kernel hri_kernel_cuda_relu_mask_grad = {.launch = relu_mask_grad_cuda};

@@ -84,7 +84,7 @@ const hr_op hr_op_reshape = {
     .view = 1,
     .samples = reshape_samples,
     .host = {.run = reshape_host},
-    .cases = reshape_cases,
+    .cases = HRI_CASES(reshape_cases),
 };
 
 const hri_kernel hri_kernel_cuda_reshape = {.launch = reshape_cuda};

@@ -128,7 +128,7 @@ const hr_op hr_op_resize = {
     .grad = resize_grad,
     .cost = resize_cost,
     .host = {.run = resize_host},
-    .cases = resize_cases,
+    .cases = HRI_CASES(resize_cases),
 };
 
 const hri_kernel hri_kernel_cuda_resize = {.launch = hri_resize_cuda};

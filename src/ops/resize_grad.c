@@ -101,7 +101,7 @@ const hr_op hr_op_resize_grad = {
     .infer = resize_grad_infer,
     .cost = resize_grad_cost,
     .host = {.run = resize_grad_host},
-    .cases = resize_grad_cases,
+    .cases = HRI_CASES(resize_grad_cases),
 };
 
 const hri_kernel hri_kernel_cuda_resize_grad = {.launch = hri_resize_grad_cuda};

@@ -60,7 +60,7 @@ const hr_op hr_op_rms_norm = {
     .overwrite = {1},
     .cost = hri_norm_cost,
     .host = {.run = rms_norm_host},
-    .cases = rms_norm_cases,
+    .cases = HRI_CASES(rms_norm_cases),
 };
 
 static hr_status rms_norm_sum_cuda(const hri_gpu_call *c, hr_addr a, hr_addr b) {

@@ -55,7 +55,7 @@ const hr_op hr_op_rms_norm_grad = {
     .samples = hri_norm_grad_samples,
     .cost = hri_norm_grad_cost,
     .host = {.run = rms_norm_grad_host, .workspace = rms_norm_grad_workspace},
-    .cases = rms_norm_grad_cases,
+    .cases = HRI_CASES(rms_norm_grad_cases),
 };
 
 static hr_status rms_norm_grad_added_cuda(const hri_gpu_call *c, hr_addr other, hr_addr to,

@@ -94,7 +94,7 @@ const hr_op hr_op_rmsprop = {
     .random = 1,
     .cost = rmsprop_cost,
     .host = {.run = rmsprop_host},
-    .cases = rmsprop_cases,
+    .cases = HRI_CASES(rmsprop_cases),
 };
 
 const hri_kernel hri_kernel_cuda_rmsprop = {.launch = rmsprop_cuda,

@@ -98,7 +98,7 @@ const hr_op hr_op_rmsprop_momentum = {
     .random = 1,
     .cost = rmsprop_momentum_cost,
     .host = {.run = rmsprop_momentum_host},
-    .cases = rmsprop_momentum_cases,
+    .cases = HRI_CASES(rmsprop_momentum_cases),
 };
 
 const hri_kernel hri_kernel_cuda_rmsprop_momentum = {

@@ -167,7 +167,7 @@ const hr_op hr_op_rotary = {
     .samples = rotary_samples,
     .cost = rotary_cost,
     .host = {.run = rotary_host},
-    .cases = rotary_cases,
+    .cases = HRI_CASES(rotary_cases),
 };
 
 const hri_kernel hri_kernel_cuda_rotary = {.launch = rotary_cuda};

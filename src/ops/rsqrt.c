@@ -35,5 +35,5 @@ const hr_op hr_op_rsqrt = {
     .cost = rsqrt_cost,
     .host = {.run = rsqrt_host},
     .scalar = &rsqrt_scalar,
-    .cases = rsqrt_cases,
+    .cases = HRI_CASES(rsqrt_cases),
 };

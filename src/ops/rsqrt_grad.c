@@ -29,5 +29,5 @@ const hr_op hr_op_rsqrt_grad = {
     .cost = rsqrt_grad_cost,
     .host = {.run = rsqrt_grad_host},
     .scalar = &rsqrt_grad_scalar,
-    .cases = rsqrt_grad_cases,
+    .cases = HRI_CASES(rsqrt_grad_cases),
 };

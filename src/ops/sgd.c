@@ -76,7 +76,7 @@ const hr_op hr_op_sgd = {
     .updates = {1},
     .cost = sgd_cost,
     .host = {.run = sgd_host},
-    .cases = sgd_cases,
+    .cases = HRI_CASES(sgd_cases),
 };
 
 const hri_kernel hri_kernel_cuda_sgd = {.launch = sgd_cuda, .launch_many = sgd_cuda_many};

@@ -91,7 +91,7 @@ const hr_op hr_op_sgd_momentum = {
     .random = 1,
     .cost = sgd_momentum_cost,
     .host = {.run = sgd_momentum_host},
-    .cases = sgd_momentum_cases,
+    .cases = HRI_CASES(sgd_momentum_cases),
 };
 
 const hri_kernel hri_kernel_cuda_sgd_momentum = {

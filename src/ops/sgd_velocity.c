@@ -75,7 +75,7 @@ const hr_op hr_op_sgd_velocity = {
     .updates = {1},
     .cost = sgd_velocity_cost,
     .host = {.run = sgd_velocity_host},
-    .cases = sgd_velocity_cases,
+    .cases = HRI_CASES(sgd_velocity_cases),
 };
 
 const hri_kernel hri_kernel_cuda_sgd_velocity = {

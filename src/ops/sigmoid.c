@@ -37,5 +37,5 @@ const hr_op hr_op_sigmoid = {
     .cost = sigmoid_cost,
     .host = {.run = sigmoid_host},
     .scalar = &sigmoid_scalar,
-    .cases = sigmoid_cases,
+    .cases = HRI_CASES(sigmoid_cases),
 };

@@ -29,5 +29,5 @@ const hr_op hr_op_sigmoid_grad = {
     .cost = sigmoid_grad_cost,
     .host = {.run = sigmoid_grad_host},
     .scalar = &sigmoid_grad_scalar,
-    .cases = sigmoid_grad_cases,
+    .cases = HRI_CASES(sigmoid_grad_cases),
 };

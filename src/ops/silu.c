@@ -37,5 +37,5 @@ const hr_op hr_op_silu = {
     .cost = silu_cost,
     .host = {.run = silu_host},
     .scalar = &silu_scalar,
-    .cases = silu_cases,
+    .cases = HRI_CASES(silu_cases),
 };

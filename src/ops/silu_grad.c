@@ -32,5 +32,5 @@ const hr_op hr_op_silu_grad = {
     .cost = silu_grad_cost,
     .host = {.run = silu_grad_host},
     .scalar = &silu_grad_scalar,
-    .cases = silu_grad_cases,
+    .cases = HRI_CASES(silu_grad_cases),
 };

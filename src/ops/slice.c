@@ -140,7 +140,7 @@ const hr_op hr_op_slice = {
     .grad = slice_grad,
     .samples = slice_samples,
     .host = {.run = slice_host},
-    .cases = slice_cases,
+    .cases = HRI_CASES(slice_cases),
 };
 
 const hri_kernel hri_kernel_cuda_slice = {.launch = slice_cuda};

@@ -51,7 +51,7 @@ const hr_op hr_op_softmax = {
     .samples = hri_softmax_samples,
     .cost = hri_softmax_cost,
     .host = {.run = softmax_host},
-    .cases = softmax_cases,
+    .cases = HRI_CASES(softmax_cases),
 };
 
 const hri_kernel hri_kernel_cuda_softmax = {.launch = softmax_cuda};

@@ -36,7 +36,7 @@ const hr_op hr_op_softmax_grad = {
     .samples = hri_softmax_samples,
     .cost = hri_softmax_cost,
     .host = {.run = softmax_grad_host},
-    .cases = softmax_grad_cases,
+    .cases = HRI_CASES(softmax_grad_cases),
 };
 
 const hri_kernel hri_kernel_cuda_softmax_grad = {.launch = softmax_grad_cuda};

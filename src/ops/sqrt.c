@@ -33,5 +33,5 @@ const hr_op hr_op_sqrt = {
     .overwrite = {1},
     .host = {.run = sqrt_host},
     .scalar = &sqrt_scalar,
-    .cases = sqrt_cases,
+    .cases = HRI_CASES(sqrt_cases),
 };

@@ -163,7 +163,7 @@ const hr_op hr_op_square_sum = {
     .samples = square_sum_samples,
     .cost = square_sum_cost,
     .host = {.run = square_sum_host, .workspace = square_sum_workspace},
-    .cases = square_sum_cases,
+    .cases = HRI_CASES(square_sum_cases),
 };
 
 const hri_kernel hri_kernel_cuda_square_sum = {

@@ -151,5 +151,5 @@ const hr_op hr_op_square_sum_ranks = {
     .net = 1,
     .host_only = 1,
     .host = {.run = square_sum_ranks_host, .workspace = square_sum_ranks_workspace},
-    .cases = square_sum_ranks_cases,
+    .cases = HRI_CASES(square_sum_ranks_cases),
 };

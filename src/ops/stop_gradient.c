@@ -44,7 +44,7 @@ const hr_op hr_op_stop_gradient = {
     .overwrite = {1},
     .view = 1,
     .host = {.run = stop_gradient_host},
-    .cases = stop_gradient_cases,
+    .cases = HRI_CASES(stop_gradient_cases),
 };
 
 const hri_kernel hri_kernel_cuda_stop_gradient = {.launch = stop_gradient_cuda};

@@ -38,5 +38,5 @@ const hr_op hr_op_sub = {
     .overwrite = {3},
     .host = {.run = sub_host},
     .scalar = &sub_scalar,
-    .cases = sub_cases,
+    .cases = HRI_CASES(sub_cases),
 };

@@ -125,7 +125,7 @@ const hr_op hr_op_sum = {
     .samples = sum_samples,
     .cost = sum_cost,
     .host = {.run = sum_host, .workspace = sum_workspace},
-    .cases = sum_cases,
+    .cases = HRI_CASES(sum_cases),
 };
 
 const hri_kernel hri_kernel_cuda_sum = {.launch = sum_cuda, .launch_workspace = sum_cuda_workspace};

@@ -121,7 +121,7 @@ const hr_op hr_op_sum_to = {
     .samples = sum_to_samples,
     .cost = sum_to_cost,
     .host = {.run = sum_to_host, .workspace = sum_to_workspace},
-    .cases = sum_to_cases,
+    .cases = HRI_CASES(sum_to_cases),
 };
 
 const hri_kernel hri_kernel_cuda_sum_to = {

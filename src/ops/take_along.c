@@ -117,7 +117,7 @@ const hr_op hr_op_take_along = {
     .samples = hri_along_samples,
     .cost = take_along_cost,
     .host = {.run = take_along_host},
-    .cases = take_along_cases,
+    .cases = HRI_CASES(take_along_cases),
 };
 
 const hri_kernel hri_kernel_cuda_take_along = {.launch = take_along_cuda};

@@ -37,5 +37,5 @@ const hr_op hr_op_tanh = {
     .cost = tanh_cost,
     .host = {.run = tanh_host},
     .scalar = &tanh_scalar,
-    .cases = tanh_cases,
+    .cases = HRI_CASES(tanh_cases),
 };

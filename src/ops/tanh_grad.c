@@ -29,5 +29,5 @@ const hr_op hr_op_tanh_grad = {
     .cost = tanh_grad_cost,
     .host = {.run = tanh_grad_host},
     .scalar = &tanh_grad_scalar,
-    .cases = tanh_grad_cases,
+    .cases = HRI_CASES(tanh_grad_cases),
 };

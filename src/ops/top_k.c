@@ -124,7 +124,7 @@ const hr_op hr_op_top_k = {
     .aux = 2,
     .cost = top_k_cost,
     .host = {.run = top_k_host},
-    .cases = top_k_cases,
+    .cases = HRI_CASES(top_k_cases),
 };
 
 const hri_kernel hri_kernel_cuda_top_k = {.launch = top_k_cuda};

@@ -111,7 +111,7 @@ const hr_op hr_op_transpose = {
     .grad = transpose_grad,
     .samples = transpose_samples,
     .host = {.run = transpose_host},
-    .cases = transpose_cases,
+    .cases = HRI_CASES(transpose_cases),
 };
 
 const hri_kernel hri_kernel_cuda_transpose = {.launch = transpose_cuda};

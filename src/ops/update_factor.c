@@ -77,7 +77,7 @@ const hr_op hr_op_update_factor = {
     .infer = update_factor_infer,
     .samples = update_factor_samples,
     .host = {.run = update_factor_host},
-    .cases = update_factor_cases,
+    .cases = HRI_CASES(update_factor_cases),
 };
 
 const hri_kernel hri_kernel_cuda_update_factor = {.launch = update_factor_cuda};

@@ -45,5 +45,5 @@ const hr_op hr_op_where = {
     .overwrite = {7},
     .host = {.run = where_host},
     .scalar = &where_scalar,
-    .cases = where_cases,
+    .cases = HRI_CASES(where_cases),
 };

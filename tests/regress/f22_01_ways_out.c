@@ -75,13 +75,17 @@ TEST_TIMEOUT(f22_01, ways_out_of_train_can_be_typed, 300) {
 TEST_TIMEOUT(f22_01, ways_out_of_plan_can_be_typed, 300) {
     PROGRAM_NEED_SPEED();
     const char *folder = test_folder();
-    type_ways(folder,
-              "plan mlp:width=64 --batch 4096 --micro-batches off --budget 16MiB --no-measure",
-              "--micro-batches auto");
-    type_ways(folder,
-              "plan resnet18:size=32,width=8,layers=1x1x1x1 --batch 256 --budget 16MiB "
-              "--no-measure --no-choices",
-              "--ghost-norm");
+    const unsigned long long budget = program_runtime_bytes() + (7 << 19);
+    char command[160];
+    snprintf(command, sizeof command,
+             "plan mlp:width=64 --batch 4096 --micro-batches off --budget %llu --no-measure",
+             budget);
+    type_ways(folder, command, "--micro-batches auto");
+    snprintf(command, sizeof command,
+             "plan resnet18:size=32,width=8,layers=1x1x1x1 --batch 256 --budget %llu --no-measure "
+             "--no-choices",
+             budget);
+    type_ways(folder, command, "--ghost-norm");
 }
 
 /* The words behind "next: " of an answer. */

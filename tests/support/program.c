@@ -255,3 +255,12 @@ double program_number(const program_outcome *outcome, const char *path) {
     }
     return json_number_value(value);
 }
+
+uint64_t program_runtime_bytes(void) {
+    program_outcome o =
+        program_run(NULL, "plan mlp:width=8 --batch 1 --no-measure --no-choices --json");
+    program_expect(&o, 0, NULL);
+    const uint64_t bytes = (uint64_t)program_number(&o, "runtime_bytes");
+    program_end(&o);
+    return bytes;
+}

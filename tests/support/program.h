@@ -43,6 +43,8 @@ void program_expect(const program_outcome *outcome, int code, const char *senten
 /* A member of the JSON, by a path of names ("error.code"); the case fails when it is not there. */
 const char *program_text(const program_outcome *outcome, const char *path);
 double program_number(const program_outcome *outcome, const char *path);
+/* What the program itself takes of a budget on this machine: its code is half as large again on x86-64 as on arm64. */
+uint64_t program_runtime_bytes(void);
 /* Can this machine make memory cgroups for us?  version: 1 or 2, or 0: no. */
 int program_has_cgroup(void);
 /* One of a case's own: path gets its folder (128 bytes), the version is returned; dropped when everybody has left it. */

@@ -1,4 +1,5 @@
 /* The levels of processor that ops are compiled for: every op has a kernel at each, and one that a program brings along is its own. */
+#include "base/level.h"
 #include "graph/op.h"
 
 #include <string.h>
@@ -25,4 +26,13 @@ TEST(levels, one_that_is_too_high_is_the_best) {
 TEST(levels, an_op_that_is_not_in_the_list_has_its_own_kernel) {
     const hr_op op = *hri_op_find("add");
     CHECK(hri_op_host(&op, UINT32_MAX) == &op.host);
+}
+
+TEST(levels, code_of_other_levels_is_known) {
+    const uint64_t unused = hri_level_unused_bytes();
+    if (hri_op_levels() > 1) { /* at least one more is in the program */
+        CHECK(unused > 512 << 10);
+        CHECK(unused < 64 << 20);
+    }
+    CHECK_EQ(unused % 4096, 0);
 }
