@@ -1,17 +1,13 @@
-/* The search over cases: the batch whole, halved, halved again, each in its forms.  fit_least.c has the questions that
- * an answer raises. */
+/* Cases, open and remembered, and what the whole batch says of a training.  fit_search.c looks for the fastest of them, fit_least.c
+ * has the questions that an answer raises. */
 #include "fit/fit.h"
 
-#include <math.h>
 #include <stdio.h>
 
 #include "base/alloc.h"
-#include "plan/bound.h"
 #include "fit/fit_int.h"
 #include "fit/past.h"
-
-/* Cutting a batch pays only where computing again would cost more than this. */
-static const double good_enough = 1.02;
+#include "plan/bound.h"
 
 uint64_t hri_fit_effort(const hri_fit_job *job, uint32_t share) {
     static const uint64_t whole = 16000000; /* more finds next to nothing: tools/plan-figures */
@@ -20,10 +16,6 @@ uint64_t hri_fit_effort(const hri_fit_job *job, uint32_t share) {
 }
 
 /* ---- cases, open and remembered ---- */
-
-static uint32_t threads_of(const hri_fit *f) {
-    return f->job.machine.threads > 1 ? f->job.machine.threads : 1;
-}
 
 static void remember(hri_fit *f, const hri_fit_case *c) {
     hri_fit_fact *fact = NULL;
@@ -62,7 +54,7 @@ void hri_fit_remember_unopened(hri_fit *f, int64_t part) {
                        .unopened = 1};
 }
 
-static const hri_fit_fact *fact_of(const hri_fit *f, int64_t part) {
+const hri_fit_fact *hri_fit_fact_of(const hri_fit *f, int64_t part) {
     for (uint32_t i = 0; i < f->fact_count; i++) {
         if (f->facts[i].part == part) {
             return &f->facts[i];
@@ -98,7 +90,8 @@ hr_status hri_fit_case_get(hri_fit *f, int64_t part, hri_fit_case **out, hri_pro
         }
     }
     hri_fit_rest(f);
-    if (f->case_count == HRI_FIT_CASES || (f->fact_count == HRI_FIT_CASES && !fact_of(f, part))) {
+    if (f->case_count == HRI_FIT_CASES ||
+        (f->fact_count == HRI_FIT_CASES && !hri_fit_fact_of(f, part))) {
         return hri_prose_set(why, HR_E_RANGE, "too many ways to split the batch");
     }
     const hr_status status = hri_fit_case_open(&f->job, part, &f->cases[f->case_count], why);
@@ -111,6 +104,7 @@ hr_status hri_fit_case_get(hri_fit *f, int64_t part, hri_fit_case **out, hri_pro
 
 void hri_fit_drop_others(hri_fit *f, const hri_fit_case *keep) {
     hri_fit_plans_deinit(&f->least);
+    hri_fit_memos_deinit(&f->least_memos);
     f->least_known = 0;
     uint32_t count = 0;
     for (uint32_t i = 0; i < f->case_count; i++) {
@@ -212,19 +206,33 @@ static hr_status look_at_whole(hri_fit *f, hri_prose *why) {
     return status;
 }
 
+static hr_status base_time_with(const hri_fit *f, hri_fit_case *whole, uint32_t threads,
+                                double *out, hri_prose *why) {
+    const hr_status status = hri_fit_case_set_threads(f, whole, threads, why);
+    if (status == HR_OK) {
+        *out = hri_base_time(&whole->pieces[0].x.problem);
+    }
+    return status;
+}
+
 /* Of the whole batch as the machine is. */
 static hr_status find_base_time(hri_fit *f, hri_prose *why) {
     hri_fit_case *whole = NULL;
+    double alone = 0;
+    f->alone_ratio = 1;
     if (hri_fit_is_nominal(&f->job)) {
         f->base_time_ns = f->nominal_time_ns;
         return HR_OK;
     }
     hr_status status = hri_fit_case_get(f, f->job.batch, &whole, why);
-    if (status == HR_OK) {
-        status = hri_fit_case_set_threads(f, whole, threads_of(f), why);
+    if (status == HR_OK && hri_fit_threads(f) > 1) {
+        status = base_time_with(f, whole, 1, &alone, why);
     }
     if (status == HR_OK) {
-        f->base_time_ns = hri_base_time(&whole->pieces[0].x.problem);
+        status = base_time_with(f, whole, hri_fit_threads(f), &f->base_time_ns, why);
+    }
+    if (status == HR_OK && alone > f->base_time_ns) {
+        f->alone_ratio = alone / f->base_time_ns;
     }
     return status;
 }
@@ -285,313 +293,4 @@ int64_t hri_fit_part_at(const hri_fit *f, uint32_t at) {
     }
     const int64_t k = at < 62 ? (int64_t)1 << at : INT64_MAX;
     return hri_fit_may_cut(f) && k / 2 < batch ? (batch - 1) / k + 1 : 0;
-}
-
-/* ---- searching ---- */
-
-/* Tries one case; a faster one than *best takes its place, detached.  *out: what came of it. */
-typedef enum result { WITHOUT_PLAN, SLOWER, BETTER } result;
-
-static hr_status try_case(hri_fit *f, int64_t part, uint64_t budget, uint64_t effort,
-                          hri_fit_plans *best, result *out, hri_prose *why) {
-    const hri_fit_fact *fact = fact_of(f, part);
-    hri_fit_case *c = NULL;
-    hri_fit_plans plans;
-    *out = WITHOUT_PLAN;
-    if (fact && fact->unopened) {
-        return HR_OK;
-    }
-    if (fact && !f->job.engine && budget &&
-        (fact->floor_bytes > budget || !hri_fit_may_plan(fact, budget))) {
-        return HR_OK;
-    }
-    hr_status status = hri_fit_case_get(f, part, &c, why);
-    if (status == HR_OK) {
-        status = hri_fit_case_plan(f, c, budget, effort, &plans, why);
-    }
-    if (status != HR_OK) {
-        return status == HR_E_NO_PLAN ? HR_OK : status;
-    }
-    if (!best->plans[0] || plans.time_ns < best->time_ns) {
-        hri_fit_plans_deinit(best);
-        plans.c->users--;
-        plans.c = NULL;
-        *best = plans;
-        *out = BETTER;
-    } else {
-        *out = SLOWER;
-        hri_fit_plans_deinit(&plans);
-    }
-    return HR_OK;
-}
-
-static int is_good(const hri_fit *f, const hri_fit_plans *best) {
-    return best->plans[0] && best->time_ns <= good_enough * f->nominal_time_ns;
-}
-
-/* A short look at every case, from the whole batch on, until cutting further only makes it slower. */
-static hr_status look_at_all(hri_fit *f, uint64_t budget, uint64_t effort, hri_fit_plans *best,
-                             hri_prose *why) {
-    hr_status status = HR_OK;
-    result last = WITHOUT_PLAN;
-    for (uint32_t at = 0; hri_fit_part_at(f, at) && status == HR_OK && last != SLOWER; at++) {
-        if (is_good(f, best)) {
-            break;
-        }
-        status = try_case(f, hri_fit_part_at(f, at), budget, effort, best, &last, why);
-    }
-    return status;
-}
-
-/* On a GPU trying a case loads kernels, so what was measured for an earlier one is no longer all. */
-static void measure_again(hri_fit *f) {
-    for (uint32_t i = 0; f->job.engine && i < f->case_count; i++) {
-        hri_fit_case_measure(&f->job, f->cases[i]);
-    }
-}
-
-/* The smallest plans take the place of what was not found, where they fit. */
-static hr_status take_least(hri_fit *f, uint64_t budget, hri_fit_plans *best, hri_prose *why) {
-    uint64_t bytes = 0;
-    const hri_fit_fact *floor;
-    hr_status status = hri_fit_floor(f, &floor, why);
-    if (status != HR_OK || hri_fit_least_of(floor) > budget) {
-        return status;
-    }
-    status = hri_fit_smallest(f, &bytes, NULL, why);
-    if (status != HR_OK || bytes > budget) {
-        return status;
-    }
-    hri_fit_plans copy = f->least;
-    hr_status copied = HR_OK;
-    for (uint32_t i = 0; i < HRI_FIT_PIECES; i++) {
-        copy.plans[i] = f->least.plans[i] ? hri_plan_copy(f->least.plans[i]) : NULL;
-        copied = f->least.plans[i] && !copy.plans[i] ? HR_E_NOMEM_HOST : copied;
-    }
-    if (copied != HR_OK) {
-        hri_fit_plans_deinit(&copy);
-        return copied;
-    }
-    *best = copy;
-    return HR_OK;
-}
-
-/* The effort of a look before the whole one, and of those at smaller budgets: the same, so that one serves for both (past.h). */
-static uint64_t short_look(const hri_fit *f) {
-    return hri_fit_effort(&f->job, 1) / 4 + 1;
-}
-
-/* Cut and verdict, by the nominal machine alone; *best is detached.  Looks of two lengths: a search is not always better
- * for being longer, and what a look finds for a way out is found again when that is typed. */
-static hr_status choose(hri_fit *f, uint64_t budget, uint32_t share, hri_fit_plans *best,
-                        hri_prose *why) {
-    const uint64_t effort = hri_fit_effort(&f->job, share);
-    const uint64_t look = share > 1 ? effort : short_look(f);
-    const uint64_t least = hri_fit_effort(&f->job, HRI_FIT_LOOK);
-    hr_status status = look_at_all(f, budget, look, best, why);
-    if (status == HR_OK && !best->plans[0] && least < look) {
-        status = look_at_all(f, budget, least, best, why);
-    }
-    if (status == HR_OK && !best->plans[0]) {
-        status = take_least(f, budget, best, why);
-    }
-    if (status == HR_OK && !best->plans[0]) {
-        return hri_prose_set(why, HR_E_NO_PLAN, "no plan was found within the budget");
-    }
-    return status;
-}
-
-/* Plans of one case for the other times that its problems now have. */
-static void take_times(const hri_fit *f, hri_fit_plans *plans) {
-    for (uint32_t i = 0; i < plans->c->count; i++) {
-        const hri_problem *p = &plans->c->pieces[i].x.problem;
-        hri_plan *plan = plans->plans[i];
-        plan->problem_hash = p->hash;
-        plan->time_ns = hri_plan_makespan(p, plan);
-        plan->base_time_ns = hri_base_time(p);
-        plan->bound_time_ns = plan->base_time_ns;
-    }
-    hri_fit_add_up(&f->job, plans);
-}
-
-/* ---- smaller budgets ---- */
-
-enum { LOWER = 2 }; /* so many */
-/* The first one has the whole effort.  The other has it where a short look comes so close to the best so far; where what is found
- * takes longer by so much, nobody looks further down. */
-static const double close_by = 1.001, far_off = 1.01;
-
-/* The next smaller of the budgets that people state: 100, 105, ... MiB, from 1,000 MiB on in steps of 50, and so on. */
-static uint64_t round_below(uint64_t bytes) {
-    uint64_t step = UINT64_C(5) << 20;
-    while (bytes / step > 200) {
-        step *= 10;
-    }
-    return (bytes - 1) / step * step;
-}
-
-/* Plans of the case for a smaller budget take the place of the best where they are faster.  *time_ns: theirs. */
-static hr_status try_below(const hri_fit *f, hri_fit_case *c, uint64_t budget, uint64_t effort,
-                           hri_fit_plans *best, double *time_ns, hri_prose *why) {
-    hri_fit_plans other = {0};
-    const hr_status status = hri_fit_case_plan(f, c, budget, effort, &other, why);
-    *time_ns = status == HR_OK ? other.time_ns : INFINITY;
-    if (status == HR_OK && other.time_ns < best->time_ns) {
-        for (uint32_t i = 0; i < c->count; i++) { /* of the budget that was asked for */
-            other.plans[i]->bound_time_ns = best->plans[i]->bound_time_ns;
-        }
-        hri_fit_plans_deinit(best);
-        *best = other;
-    } else if (status == HR_OK) {
-        hri_fit_plans_deinit(&other);
-    }
-    return status;
-}
-
-/* Plans for a little less memory fit as well, and a search for less may end better.  Budgets near one another look at the same
- * smaller ones, so that the larger hardly ever has the slower plan.  On the host planning takes memory of the budget, and replicas
- * have one cut: nobody looks there. */
-static hr_status look_below(const hri_fit *f, hri_fit_case *c, uint64_t budget, uint32_t share,
-                            hri_fit_plans *best, hri_prose *why) {
-    hr_status status = HR_OK;
-    if (share != 1 || !budget || f->job.count_records || f->job.replicas > 1) {
-        return HR_OK;
-    }
-    for (uint32_t i = 0; i < LOWER && status == HR_OK && best->again_count; i++) {
-        double time = 0;
-        budget = round_below(budget);
-        if (!budget || budget < c->floor_bytes + c->floor_bytes / 8) {
-            break; /* searches close to the minimum take many times as long */
-        }
-        status = try_below(f, c, budget, short_look(f), best, &time, why);
-        if (status == HR_OK && (i == 0 || time <= close_by * best->time_ns)) {
-            status = try_below(f, c, budget, hri_fit_effort(&f->job, 1), best, &time, why);
-        }
-        if (time > far_off * best->time_ns) {
-            break;
-        }
-    }
-    return status == HR_E_NO_PLAN ? HR_OK : status; /* nor for less */
-}
-
-/* No plan of the case takes less. */
-static double least_time(const hri_fit_case *c) {
-    double time = 0;
-    for (uint32_t i = 0; i < c->count; i++) {
-        time += c->pieces[i].runs * hri_base_time(&c->pieces[i].x.problem);
-    }
-    return time;
-}
-
-/* As many threads as is fastest within the budget: more of them need more work space, and what is recomputed for it may cost more than
- * they save.  There is one plan at a time, because memory may be short: where the one before was faster, it is made again.
- * *out has none where none was found. */
-static hr_status plan_threads(hri_fit *f, hri_fit_case *c, uint64_t budget, uint64_t effort,
-                              hri_fit_plans *out, hri_prose *why) {
-    uint32_t best = 0, last = 0;
-    double time = INFINITY;
-    hr_status status = HR_OK;
-    for (uint32_t threads = threads_of(f); threads && status == HR_OK; threads /= 2) {
-        status = hri_fit_case_set_threads(f, c, threads, why);
-        if (status != HR_OK || least_time(c) >= time) {
-            break; /* nor with fewer */
-        }
-        if (threads > 1 && budget && c->floor_bytes > budget) {
-            continue;
-        }
-        hri_fit_plans_deinit(out);
-        status = hri_fit_case_plan(f, c, budget, effort, out, why);
-        last = threads;
-        best = status == HR_OK && out->time_ns < time ? threads : best;
-        time = best == threads ? out->time_ns : time;
-        status = status == HR_E_NO_PLAN ? HR_OK : status;
-    }
-    if (status == HR_OK && best) {
-        status = hri_fit_case_set_threads(f, c, best, why);
-    }
-    if (status == HR_OK && best && best != last) {
-        hri_fit_plans_deinit(out);
-        status = hri_fit_case_plan(f, c, budget, effort, out, why);
-    }
-    return status;
-}
-
-/* The same cut as the machine is: its threads, measured times.  The nominal plans stay where they are the faster ones, or the only
- * ones. */
-static hr_status refine(hri_fit *f, uint64_t budget, uint32_t share, hri_fit_plans *best,
-                        hri_prose *why) {
-    hri_fit_case *c = NULL;
-    hri_fit_plans better = {0};
-    hr_status status = hri_fit_case_get(f, best->part, &c, why);
-    if (status == HR_OK) {
-        status = plan_threads(f, c, budget, hri_fit_effort(&f->job, share), &better, why);
-    }
-    if (status == HR_OK && better.plans[0]) {
-        status = look_below(f, c, budget, share, &better, why);
-    }
-    if (status != HR_OK) {
-        hri_fit_plans_deinit(&better);
-        return status;
-    }
-    if (better.plans[0] && better.threads != 1) { /* the nominal ones have too small work spaces */
-        hri_fit_plans_deinit(best);
-        *best = better;
-        return HR_OK;
-    }
-    best->c = c;
-    c->users++;
-    take_times(f, best);
-    if (better.plans[0] && better.time_ns < best->time_ns) {
-        hri_fit_plans_deinit(best);
-        *best = better;
-    } else {
-        hri_fit_plans_deinit(&better);
-    }
-    return HR_OK;
-}
-
-/* The whole effort for the case that is taken.  Both plans are kept in play: a search is not always better for being
- * longer. */
-static hr_status try_longer(hri_fit *f, uint64_t budget, uint32_t share, hri_fit_plans *best,
-                            hri_prose *why) {
-    if (!hri_fit_is_nominal(&f->job)) {
-        return refine(f, budget, share, best, why);
-    }
-    hr_status status = HR_OK;
-    if (share == 1 && best->again_count) {
-        result ignored;
-        status = try_case(f, best->part, budget, hri_fit_effort(&f->job, 1), best, &ignored, why);
-    }
-    status = status == HR_OK ? hri_fit_attach(f, best, why) : status;
-    return status == HR_OK ? look_below(f, best->c, budget, share, best, why) : status;
-}
-
-static int outgrown(const hri_fit *f, const hri_fit_plans *plans, uint64_t budget_bytes) {
-    return f->job.engine && budget_bytes &&
-           plans->c->runtime_bytes + plans->arenas * plans->arena_bytes > budget_bytes;
-}
-
-hr_status hri_fit_search(hri_fit *f, uint64_t budget_bytes, uint32_t share, hri_fit_plans *out,
-                         hri_prose *why) {
-    hri_fit_plans best = {0};
-    measure_again(f);
-    hr_status status = choose(f, budget_bytes, share, &best, why);
-    if (status == HR_OK) {
-        status = try_longer(f, budget_bytes, share, &best, why);
-    }
-    measure_again(f);
-    if (status == HR_OK && outgrown(f, &best, budget_bytes)) {
-        hri_fit_case *c = best.c;
-        const uint64_t effort = hri_fit_effort(&f->job, share);
-        hri_fit_plans_deinit(&best);
-        status = hri_fit_case_plan(f, c, budget_bytes, effort, &best, why);
-    }
-    if (status != HR_OK) {
-        hri_fit_plans_deinit(&best);
-        return status;
-    }
-    hri_fit_add_up(&f->job, &best);
-    best.budget_bytes = budget_bytes;
-    *out = best;
-    return HR_OK;
 }

@@ -163,6 +163,13 @@ typedef struct hri_fit_plans {
 
 void hri_fit_plans_deinit(hri_fit_plans *plans);
 
+/* The choices behind the plans of a case, by piece. */
+typedef struct hri_fit_memos {
+    hri_plan_memo of[HRI_FIT_PIECES];
+    uint8_t any;  /* any plan will do, however slow, and what is found is written here */
+    uint8_t only; /* searches begin nowhere else */
+} hri_fit_memos;
+
 typedef struct hri_fit {
     hri_fit_job job;
     hri_fit_case *cases[HRI_FIT_CASES]; /* those open now: few */
@@ -173,10 +180,12 @@ typedef struct hri_fit {
     hri_prose coupled_by;   /* "bn1 (batch_norm)" */
     double nominal_time_ns; /* of the whole batch without a bound, on the nominal machine */
     double base_time_ns;    /* the same as times are now known */
+    double alone_ratio;     /* how much longer it is with one thread: nominal plans run on one */
     uint64_t
         unplanned_bytes; /* plain training: everything kept until its last reader, nothing in place */
     hri_fit_plans least; /* the smallest, detached, once it was looked for */
     int least_known;
+    hri_fit_memos least_memos; /* behind it; none where planning takes memory of the budget */
     /* Who only asks whether so much is enough sets this before: then the smallest is one within it, if there is one; 0: the
      * smallest is asked for. */
     uint64_t enough_bytes;

@@ -529,8 +529,9 @@ static hr_status plan_pieces(const hri_fit *f, hri_fit_case *c, uint64_t arena_b
             continue;
         }
         o.fixed_offsets = c->pieces[i].offsets;
-        o.memo = memos ? &memos->of[i] : NULL;
-        o.any = memos != NULL;
+        o.memo = memos && memos->any ? &memos->of[i] : NULL;
+        o.start = memos && !memos->any ? &memos->of[i] : NULL;
+        o.any = memos && memos->any;
         o.memo_only = memos && memos->only;
         status = hri_past_plan(f->past, &c->pieces[i].x.problem, &o, &plans.plans[i], why);
     }

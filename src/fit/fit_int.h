@@ -25,6 +25,11 @@ static inline int hri_fit_shared(const hri_fit_job *job) {
 static inline uint32_t hri_fit_arenas(const hri_fit_job *job) {
     return job->arenas ? job->arenas : 1;
 }
+static inline uint32_t hri_fit_threads(const hri_fit *f) {
+    return f->job.machine.threads > 1 ? f->job.machine.threads : 1;
+}
+/* What is remembered of the case with parts of this size; NULL: it was never open. */
+const hri_fit_fact *hri_fit_fact_of(const hri_fit *f, int64_t part);
 /* In whole pages of the job. */
 uint64_t hri_fit_pages(const hri_fit_job *job, uint64_t bytes);
 /* Is the nominal machine the machine as it is, with all its threads? */
@@ -33,12 +38,9 @@ int hri_fit_is_nominal(const hri_fit_job *job);
  * is for what that loads.  HR_OK also where nothing can be measured. */
 HR_MUST_CHECK hr_status hri_fit_company(const hri_fit_job *job, const hr_graph *g, hri_problem *p,
                                         int set);
-typedef struct hri_fit_memos {
-    hri_plan_memo of[HRI_FIT_PIECES];
-    uint8_t only; /* nothing else is tried */
-} hri_fit_memos;
+void hri_fit_memos_deinit(hri_fit_memos *memos);
 
-/* As hri_fit_case_plan, going on from what the memos hold: any plan will do, however slow. */
+/* As hri_fit_case_plan, going on from what the memos hold. */
 HR_MUST_CHECK hr_status hri_fit_case_plan_on(const hri_fit *f, hri_fit_case *c,
                                              uint64_t budget_bytes, uint64_t effort,
                                              hri_fit_memos *memos, hri_fit_plans *out,

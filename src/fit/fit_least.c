@@ -110,6 +110,13 @@ static hr_status descend(descent *d, uint64_t floor, hri_prose *why) {
     return status;
 }
 
+void hri_fit_memos_deinit(hri_fit_memos *memos) {
+    for (uint32_t i = 0; i < HRI_FIT_PIECES; i++) {
+        hri_plan_memo_deinit(&memos->of[i]);
+    }
+    *memos = (hri_fit_memos){.any = 0};
+}
+
 /* Is it one of the ways in which the batch may be cut?  The whole batch is looked at too when parts are asked for. */
 static int may_have(const hri_fit *f, const hri_fit_fact *fact) {
     for (uint32_t at = 0; hri_fit_part_at(f, at); at++) {
@@ -143,7 +150,8 @@ static hr_status find_least(hri_fit *f, hri_fit_plans *best, hri_prose *why) {
             f->least_open = 1;
             continue;
         }
-        descent d = {.f = f, .best = best};
+        descent d = {.f = f, .best = best, .memos = {.any = 1}};
+        const uint64_t before = best->plans[0] ? best->peak_bytes : UINT64_MAX;
         int found = 1;
         hr_status status = hri_fit_case_get(f, fact.part, &d.c, why);
         if (status == HR_OK) { /* first without a bound, or a step under what is known */
@@ -154,9 +162,12 @@ static hr_status find_least(hri_fit *f, hri_fit_plans *best, hri_prose *why) {
         if (status == HR_OK && found) {
             status = descend(&d, hri_fit_least_of(&fact), why);
         }
-        for (uint32_t i = 0; i < HRI_FIT_PIECES; i++) {
-            hri_plan_memo_deinit(&d.memos.of[i]);
+        if (best->plans[0] && best->peak_bytes < before && !f->job.count_records) {
+            const hri_fit_memos old = f->least_memos;
+            f->least_memos = d.memos;
+            d.memos = old;
         }
+        hri_fit_memos_deinit(&d.memos);
         if (hri_fit_bounded(status)) { /* what was found before it is kept */
             f->least_open = 1;
             hri_fit_rest(f);

@@ -68,7 +68,7 @@ static void keep(hri_past *past, const key *k, const hri_plan *plan, const hri_p
 
 hr_status hri_past_plan(hri_past *past, const hri_problem *p, const hri_plan_options *options,
                         hri_plan **out, hri_prose *why) {
-    if (!past || options->memo) {
+    if (!past || options->memo || options->start) {
         return hri_plan_make(p, options, out, NULL, why);
     }
     const key k = key_of(p, options);

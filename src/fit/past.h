@@ -16,7 +16,7 @@ typedef struct hri_past hri_past;
 hri_past *hri_past_create(void);
 /* NULL is allowed. */
 void hri_past_destroy(hri_past *past);
-/* As hri_plan_make; the plan is the caller's.  `past` may be NULL, and searches with a memo are not kept. */
+/* As hri_plan_make; the plan is the caller's.  `past` may be NULL, and searches with a memo or a start are not kept. */
 HR_MUST_CHECK hr_status hri_past_plan(hri_past *past, const hri_problem *p,
                                       const hri_plan_options *options, hri_plan **out,
                                       hri_prose *why);

@@ -33,8 +33,9 @@ void hri_plan_row_of(const hri_plan_job *j, const hri_fit_plans *plans, hri_plan
                           .time_ratio = plans->time_ns / j->base_time_ns,
                           .bound_ratio = plans->bound_time_ns / j->base_time_ns};
     if (plans->threads == 0 && j->fit.nominal_time_ns > 0) { /* times of the nominal machine */
-        row->time_ratio = plans->time_ns / j->fit.nominal_time_ns;
-        row->bound_ratio = plans->bound_time_ns / j->fit.nominal_time_ns;
+        const double alone = j->threads && j->fit.alone_ratio > 1 ? j->fit.alone_ratio : 1;
+        row->time_ratio = alone * plans->time_ns / j->fit.nominal_time_ns;
+        row->bound_ratio = alone * plans->bound_time_ns / j->fit.nominal_time_ns;
         row->time_ns = row->time_ratio * j->base_time_ns;
     }
     if (j->threads) { /* on the host the peak of the process is the peak of the device */

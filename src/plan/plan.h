@@ -99,10 +99,11 @@ HR_MUST_CHECK hr_status hri_plan_parse(const char *text, size_t bytes, const hri
 /* ---- making one ---- */
 
 /* The choices behind a plan, for the next search to begin with: a way down from a larger budget often goes on further than
- * one from the start.  Zeroed: none yet.  Of one problem. */
+ * one from the start.  Zeroed: none yet.  Of one problem, or of others that differ in times and sizes alone. */
 typedef struct hri_plan_memo {
     uint32_t *order;
     uint8_t *gaps, *variant;
+    uint32_t op_count, gap_count; /* of the problem */
 } hri_plan_memo;
 
 void hri_plan_memo_deinit(hri_plan_memo *memo);
@@ -120,8 +121,10 @@ typedef struct hri_plan_options {
     const uint64_t *fixed_offsets;
     uint64_t fixed_bytes;
     hri_plan_memo *memo; /* begins with it, and writes to it when a plan was found; NULL: none */
-    uint8_t any;         /* the first plan that fits will do, however slow */
-    uint8_t memo_only;   /* no other beginnings than the memo's; all the effort is for it */
+    const hri_plan_memo *start; /* begins with it, without a memo of its own; NULL: none */
+    uint8_t any;                /* the first plan that fits will do, however slow */
+    uint8_t
+        memo_only; /* no other beginnings than that of the memo, or the start; all the effort is for it */
 } hri_plan_options;
 
 /* HR_E_NO_PLAN when none was found: *impossible (may be NULL) is 1 when the floor proves that there is none, and the

@@ -22,9 +22,9 @@ static uint64_t less_than(uint64_t bytes) {
     return (bytes - 1) / step * step;
 }
 
-/* May there be others?  A memo belongs to one search, and with short memory there is none for two plans. */
+/* May there be others?  A memo or a start belongs to one search, and with short memory there is none for two plans. */
 static int may_try(const hri_plan_options *o) {
-    return o && o->budget_bytes && !o->any && !o->memo && !o->short_memory;
+    return o && o->budget_bytes && !o->any && !o->memo && !o->start && !o->short_memory;
 }
 
 hr_status hri_plan_make(const hri_problem *p, const hri_plan_options *options, hri_plan **out,

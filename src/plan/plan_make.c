@@ -133,9 +133,19 @@ static void drop_all(hri_schedule *s, uint64_t limit) {
     }
 }
 
+static int serves(const maker *m, const hri_plan_memo *memo) {
+    return memo && memo->order && memo->op_count == m->p->op_count &&
+           memo->gap_count == m->s.gap_count;
+}
+
+/* The choices of an earlier plan to begin with, or NULL. */
+static const hri_plan_memo *beginning(const maker *m) {
+    return serves(m, m->o.memo) ? m->o.memo : serves(m, m->o.start) ? m->o.start : NULL;
+}
+
 /* Down and up again from one start. */
 static hr_status try_start(maker *m, uint32_t start, uint64_t effort) {
-    const hri_plan_memo *memo = m->o.memo;
+    const hri_plan_memo *memo = beginning(m);
     hri_schedule_set_order(&m->s, start == START_MEMO ? memo->order : m->order);
     hr_status status = HR_OK;
     if (start == START_MEMO) {
@@ -178,7 +188,7 @@ static hr_status make_order(maker *m, hri_order_rule rule) {
 static hr_status try_starts(maker *m, uint32_t first, uint32_t end, int no_copies,
                             uint64_t effort) {
     const uint8_t before = m->s.no_copies;
-    const int memo = m->o.memo && m->o.memo->order;
+    const int memo = beginning(m) != NULL;
     double good = 0; /* so close to the bound that more starts do not pay */
     hr_status status = hri_bound_time(m->p, m->o.budget_bytes, 2 * hri_base_time(m->p), &good);
     good *= 1.002;
@@ -482,7 +492,9 @@ static hr_status remember(const maker *m, uint32_t at) {
         return HR_OK;
     }
     if (!memo->order) {
-        hri_plan_memo new = {.order = hri_malloc((m->p->op_count + 1) * sizeof *new.order),
+        hri_plan_memo new = {.op_count = m->p->op_count,
+                             .gap_count = m->s.gap_count,
+                             .order = hri_malloc((m->p->op_count + 1) * sizeof *new.order),
                              .gaps = hri_malloc((size_t)m->s.gap_count + 1),
                              .variant = hri_malloc((size_t)m->p->op_count + 1)};
         if (!new.order || !new.gaps || !new.variant) {
