@@ -87,14 +87,10 @@ static int run(hri_cli *cli, const void *options, int count, const char *const *
                                  .data = o->data,
                                  .split = o->split,
                                  .metric = o->metric};
-    int code = HRI_EXIT_YES;
-    if (o->confusion && !hri_confusion_is_shown(o->confusion)) { /* not after hours */
-        code = hri_cli_output_check(cli, "--confusion", o->confusion, HRI_OUTPUT_FILE);
-    }
-    if (code != HRI_EXIT_YES) {
-        return code;
-    }
-    code = hri_inference_open(cli, &o->shared, &io, &w.i);
+    const int shown = o->confusion && hri_confusion_is_shown(o->confusion);
+    int code =
+        hri_cli_output_check(cli, "--confusion", shown ? NULL : o->confusion, HRI_OUTPUT_FILE);
+    code = code == HRI_EXIT_YES ? hri_inference_open(cli, &o->shared, &io, &w.i) : code;
     if (code == HRI_EXIT_YES) {
         code = evaluate(&w, cli);
     }

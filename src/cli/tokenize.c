@@ -71,11 +71,8 @@ static int run(hri_cli *cli, const void *options, int count, const char *const *
         return HRI_EXIT_USAGE;
     }
     const int code = hri_cli_output_check(cli, "--out", o->out, HRI_OUTPUT_FILE);
-    if (code != HRI_EXIT_YES) {
-        return code;
-    }
-    if (o->train) {
-        return train(cli, o, count, arguments);
+    if (code != HRI_EXIT_YES || o->train) {
+        return code == HRI_EXIT_YES ? train(cli, o, count, arguments) : code;
     }
     const hr_status status = hri_tokenize(&to, &r, &why);
     if (status != HR_OK) {

@@ -96,9 +96,9 @@ static int read_all(work *w, const char *model) {
                              .view = {.many = w->count > 1}};
         if (!r->flags->data) {
             hri_say_error(w->cli,
-                          "%s: --data is required%s, for example --data images:DIR, mnist:DIR, "
-                          "npy:X,Y or synthetic",
-                          i ? "--also" : "train", i ? " there too" : "");
+                          "%s: --data is required, for example --data images:DIR, "
+                          "mnist:DIR, npy:X,Y or synthetic",
+                          i ? "--also" : "train");
             hri_say_hint(w->cli, "headroom train --help");
             return HRI_EXIT_USAGE;
         }

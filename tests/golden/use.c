@@ -88,7 +88,7 @@ TEST(use, bad_values_are_wrong_use_with_the_name_in_the_sentence) {
     CHECK(strstr(matrix.err, "--confusion") && strstr(matrix.err, "it is a directory"));
     const golden_result also = GOLDEN_RUN("train lenet --data synthetic --also lenet");
     CHECK_EQ(also.code, 2);
-    CHECK(strstr(also.err, "--also: --data is required there too"));
+    CHECK(strstr(also.err, "--also: --data is required, for"));
 }
 
 TEST(use, find_rate_reads_its_last_rate_without_a_schedule) {
