@@ -4,6 +4,7 @@
  * rightly; beside the sums stand the classes that went wrong most, which is what one looks at next. */
 #include "cli/common/command.h"
 #include "cli/common/inference.h"
+#include "cli/common/outputs.h"
 #include "job/habits.h"
 #include "show/help_texts.h"
 
@@ -86,7 +87,10 @@ static int run(hri_cli *cli, const void *options, int count, const char *const *
                                  .data = o->data,
                                  .split = o->split,
                                  .metric = o->metric};
-    int code = hri_inference_open(cli, &o->shared, &io, &w.i);
+    const int shown = o->confusion && hri_confusion_is_shown(o->confusion);
+    int code =
+        hri_cli_output_check(cli, "--confusion", shown ? NULL : o->confusion, HRI_OUTPUT_FILE);
+    code = code == HRI_EXIT_YES ? hri_inference_open(cli, &o->shared, &io, &w.i) : code;
     if (code == HRI_EXIT_YES) {
         code = evaluate(&w, cli);
     }

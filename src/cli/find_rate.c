@@ -56,5 +56,6 @@ const hri_command hri_command_find_rate = {
     .fields = hri_train_flag_fields,
     .options_bytes = sizeof(hri_train_flags),
     .settle = hri_train_keys_settle,
+    .reads = "final-rate",
     .run = run,
 };

@@ -35,7 +35,7 @@ static int run(hri_cli *cli, const void *options, int count, const char *const *
     if (o->save && (status = hr_model_write(s.model, o->save, &why)) != HR_OK) {
         hri_say_error(cli, "%s", why.message[0] ? why.message : hr_status_text(status));
         hri_see_summary_close(&s);
-        return hri_cli_exit_code_of_input(status);
+        return status == HR_E_IO ? HRI_EXIT_FAULT : hri_cli_exit_code_of_input(status);
     }
     int code = HRI_EXIT_YES;
     if (o->json) {

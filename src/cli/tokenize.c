@@ -1,5 +1,6 @@
 /* headroom tokenize: text files to a file of tokens, and back. */
 #include "cli/common/command.h"
+#include "cli/common/outputs.h"
 #include "cli/common/spell.h"
 #include "job/tokenize.h"
 #include "job/tokenizer_train.h"
@@ -69,8 +70,9 @@ static int run(hri_cli *cli, const void *options, int count, const char *const *
         hri_say_error(cli, "tokenize: --out is required, for example --out tokens.bin");
         return HRI_EXIT_USAGE;
     }
-    if (o->train) {
-        return train(cli, o, count, arguments);
+    const int code = hri_cli_output_check(cli, "--out", o->out, HRI_OUTPUT_FILE);
+    if (code != HRI_EXIT_YES || o->train) {
+        return code == HRI_EXIT_YES ? train(cli, o, count, arguments) : code;
     }
     const hr_status status = hri_tokenize(&to, &r, &why);
     if (status != HR_OK) {

@@ -95,8 +95,10 @@ static int read_all(work *w, const char *model) {
                              .ranks = hri_ranks_many(f),
                              .view = {.many = w->count > 1}};
         if (!r->flags->data) {
-            hri_say_error(w->cli, "train: --data is required, for example --data images:DIR, "
-                                  "mnist:DIR, npy:X,Y or synthetic");
+            hri_say_error(w->cli,
+                          "%s: --data is required, for example --data images:DIR, "
+                          "mnist:DIR, npy:X,Y or synthetic",
+                          i ? "--also" : "train");
             hri_say_hint(w->cli, "headroom train --help");
             return HRI_EXIT_USAGE;
         }

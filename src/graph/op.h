@@ -162,8 +162,10 @@ enum {
     HRI_CASE_BAD = 2,     /* the shape rule must refuse it */
     HRI_CASE_AS_IS =
         4, /* on a GPU in the types that it says alone: its kernel is one of many alike */
-    HRI_CASE_HIDES = 8, /* the last input is a mask with minus infinities: keys, and whole tiles */
-    HRI_CASE_ZEROS = 16 /* what such a mask does not hide is 0 */
+    HRI_CASE_HIDES = 8,  /* the last input is a mask with minus infinities: keys, and whole tiles */
+    HRI_CASE_ZEROS = 16, /* what such a mask does not hide is 0 */
+    HRI_CASE_FAR =
+        32 /* queries of such a mask see none but keys with large numbers; of a gradient the two inputs before it are what forward gives */
 };
 
 typedef struct hri_case {

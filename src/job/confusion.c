@@ -122,7 +122,7 @@ hr_status hr_predictor_save_confusion(hr_predictor *p, const char *path, hr_erro
         status = picture ? write_svg(p, path, &prose) : write_csv(p, path, &prose);
     }
     if (status != HR_OK) {
-        (void)hri_why_prose(&why, hri_cause_of_input(status), status, NULL, &prose);
+        (void)hri_why_prose(&why, hri_cause_of(status), status, NULL, &prose);
         hri_why_give(&why, status, error);
     }
     return status;

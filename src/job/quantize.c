@@ -221,7 +221,8 @@ static hr_status write_codes(quantizing *x, hri_why *why) {
     x->r.layers = report.layers;
     x->r.bytes = report.bytes;
     x->r.bytes_before = report.bytes_before;
-    return status == HR_OK ? HR_OK : hri_why_prose(why, hri_cause_of(status), status, NULL, &prose);
+    const hr_cause cause = status == HR_E_UNSUPPORTED ? HR_CAUSE_DATA : hri_cause_of(status);
+    return status == HR_OK ? HR_OK : hri_why_prose(why, cause, status, NULL, &prose);
 }
 
 static hr_status run(hr_ctx *ctx, quantizing *x, hri_why *why) {

@@ -36,6 +36,8 @@ typedef struct hri_command {
     int hidden; /* works, but is not shown in the list */
     /* After parsing: brings different ways to say one thing to one form.  NULL: there are none. */
     hr_status (*settle)(hri_options *o, hri_prose *why);
+    const char
+        *reads; /* an option that has an effect here whatever it needs elsewhere; NULL: none */
     /* options points at the parsed struct; arguments[0..count) are the positional ones.  Returns an exit code. */
     int (*run)(hri_cli *cli, const void *options, int count, const char *const *arguments);
 } hri_command;

@@ -3,7 +3,8 @@
  *   q (B, T, H, D)   k, v (B, S, H or fewer, D)   mask (B or 1, H or 1, T or 1, S)   o (B, T, H, D)   lse (B, H, T) f32
  *   o_i = sum_j drop(softmax_j(scale * q_i . k_j + mask_ij)) v_j
  *
- * The mask is of q's type or f32; -inf hides a key.  Or it is bytes, which add nothing: 0 hides a key.  A query that sees nothing gives 0 (its lse is infinite).  No T x S
+ * The mask is of q's type or f32; -inf hides a key.  Or it is bytes, which add nothing: 0 hides a key.  A query that sees nothing gives 0 (its lse is infinite), and one that sees only
+ * numbers under -2^28 weighs the largest of them (its lse is a code: src/ops/cuda/attention_stats.cuh).  No T x S
  * matrix is ever whole, but for the gradient of a learnt mask (a bias), which is one itself.  Draws are those of (seed, step,
  * node, sample, place in (H, T, S)): the gradient draws them again.  On a GPU a pass over the mask finds the tiles that hide
  * everything, which are skipped, and those that add nothing, for which the mask is not read again. */
@@ -188,7 +189,6 @@ static const hri_case attention_masked_cases[] = {
     {"numbers of f32 that many heads share, deep",
      "f16[1,66,9,72] f16[1,200,9,72] f16[1,200,9,72] f32[1,1,66,200]",
      .flags = HRI_CASE_NO_GRAD | HRI_CASE_HIDES | HRI_CASE_AS_IS},
-    /* A scale: row 40 is hidden by -1e29, and GPUs before a Hopper hold scores at -1e30 times the scale. */
     {"numbers in pieces, of each head",
      "bf16[2,200,2,128] bf16[2,320,1,128] bf16[2,320,1,128] bf16[1,2,200,320]", "scale=0.125",
      .flags = HRI_CASE_NO_GRAD | HRI_CASE_HIDES | HRI_CASE_AS_IS},
@@ -263,6 +263,35 @@ static const hri_case attention_masked_cases[] = {
      .flags = HRI_CASE_NO_GRAD | HRI_CASE_HIDES | HRI_CASE_AS_IS},
     {"many masks, bytes", "f16[2,192,67,8] f16[2,64,67,8] f16[2,64,67,8] u8[2,67,192,64]",
      .flags = HRI_CASE_NO_GRAD | HRI_CASE_AS_IS, .ids = 3},
+    {"far", "f32[2,9,3,5] f32[2,11,3,5] f32[2,11,3,5] f32[2,1,9,11]",
+     .flags = HRI_CASE_NO_GRAD | HRI_CASE_FAR},
+    {"far keys", "f32[5,7,4,5] f32[5,9,2,5] f32[5,9,2,5] f32[5,1,1,9]", "scale=0.4",
+     .flags = HRI_CASE_NO_GRAD | HRI_CASE_FAR},
+    {"far, dropout, causal", "f32[1,70,2,8] f32[1,70,2,8] f32[1,70,2,8] f32[1,2,70,70]",
+     "dropout=0.2,causal", .flags = HRI_CASE_NO_GRAD | HRI_CASE_FAR},
+    {"far, for libraries", "bf16[2,72,2,16] bf16[2,104,2,16] bf16[2,104,2,16] bf16[2,1,72,104]",
+     .flags = HRI_CASE_NO_GRAD | HRI_CASE_FAR},
+    {"far, grouped, f32", "f16[1,136,4,40] f16[1,264,2,40] f16[1,264,2,40] f32[1,4,136,264]",
+     .flags = HRI_CASE_NO_GRAD | HRI_CASE_FAR | HRI_CASE_AS_IS},
+    {"far keys for warpgroups", "bf16[6,72,2,64] bf16[6,200,2,64] bf16[6,200,2,64] bf16[6,1,1,200]",
+     .flags = HRI_CASE_NO_GRAD | HRI_CASE_FAR | HRI_CASE_AS_IS},
+    {"far, dropout for warpgroups",
+     "f16[1,136,4,48] f16[1,136,2,48] f16[1,136,2,48] f16[1,4,136,136]", "dropout=0.4,causal",
+     .tolerance = 1e-2, .flags = HRI_CASE_NO_GRAD | HRI_CASE_FAR | HRI_CASE_AS_IS},
+    {"far, deep", "bf16[2,130,2,128] bf16[2,200,1,128] bf16[2,200,1,128] bf16[1,2,130,200]",
+     .flags = HRI_CASE_NO_GRAD | HRI_CASE_FAR | HRI_CASE_AS_IS},
+    {"far, in pieces", "bf16[2,200,2,128] bf16[2,320,1,128] bf16[2,320,1,128] bf16[1,2,200,320]",
+     "scale=0.125", .flags = HRI_CASE_NO_GRAD | HRI_CASE_FAR | HRI_CASE_AS_IS},
+    {"far, deep, dropout", "bf16[2,72,2,128] bf16[2,264,2,128] bf16[2,264,2,128] f32[2,1,72,264]",
+     "dropout=0.1", .flags = HRI_CASE_NO_GRAD | HRI_CASE_FAR | HRI_CASE_AS_IS},
+    {"far keys, deep", "bf16[6,72,1,128] bf16[6,264,1,128] bf16[6,264,1,128] f32[6,1,1,264]",
+     .flags = HRI_CASE_NO_GRAD | HRI_CASE_FAR | HRI_CASE_AS_IS},
+    {"far, many heads", "bf16[2,192,67,8] bf16[2,64,67,8] bf16[2,64,67,8] bf16[2,67,192,64]",
+     .flags = HRI_CASE_NO_GRAD | HRI_CASE_FAR | HRI_CASE_AS_IS},
+    {"far, many heads, f32", "f16[2,257,36,16] f16[2,66,18,16] f16[2,66,18,16] f32[1,36,257,66]",
+     .flags = HRI_CASE_NO_GRAD | HRI_CASE_FAR | HRI_CASE_AS_IS},
+    {"far keys, many heads", "f16[8,130,35,8] f16[8,72,35,8] f16[8,72,35,8] f32[8,1,1,72]",
+     .flags = HRI_CASE_NO_GRAD | HRI_CASE_FAR | HRI_CASE_AS_IS},
     {"mask of i32", "f32[2,7,3,5] f32[2,9,3,5] f32[2,9,3,5] i32[2,3,7,9]", .flags = HRI_CASE_BAD},
     {"no keys", "f32[1,3,2,4] f32[1,0,2,4] f32[1,0,2,4]", .flags = HRI_CASE_BAD},
     {NULL, NULL},

@@ -132,6 +132,64 @@ static const hri_case attention_masked_grad_cases[] = {
      "f16[1,195,2,96] f16[1,195,2,96] f16[1,195,2,96] f16[1,195,2,96] f16[1,195,2,96] "
      "f32[1,2,195] f32[1,2,195,195]",
      "causal", .flags = HRI_CASE_HIDES | HRI_CASE_ZEROS | HRI_CASE_AS_IS},
+    {"far",
+     "f32[2,9,3,5] f32[2,9,3,5] f32[2,11,3,5] f32[2,11,3,5] f32[2,9,3,5] f32[2,3,9] f32[2,1,9,11]",
+     .tolerance = 1e-3, .flags = HRI_CASE_FAR},
+    {"far keys",
+     "f32[5,7,4,5] f32[5,7,4,5] f32[5,9,2,5] f32[5,9,2,5] f32[5,7,4,5] f32[5,4,7] f32[5,1,1,9]",
+     "scale=0.4", .tolerance = 1e-3, .flags = HRI_CASE_FAR},
+    {"far, dropout, causal",
+     "f32[1,70,2,8] f32[1,70,2,8] f32[1,70,2,8] f32[1,70,2,8] f32[1,70,2,8] f32[1,2,70] "
+     "f32[1,2,70,70]",
+     "dropout=0.2,causal,node=3", .tolerance = 1e-3, .flags = HRI_CASE_FAR},
+    {"far, many tiles",
+     "f32[1,150,2,17] f32[1,150,2,17] f32[1,211,2,17] f32[1,211,2,17] f32[1,150,2,17] f32[1,2,150] "
+     "f32[1,2,150,211]",
+     "scale=0.7", .tolerance = 1e-3, .flags = HRI_CASE_FAR},
+    {"far, for libraries",
+     "bf16[2,72,2,16] bf16[2,72,2,16] bf16[2,104,2,16] bf16[2,104,2,16] bf16[2,72,2,16] "
+     "f32[2,2,72] bf16[2,1,72,104]",
+     .tolerance = 1e-3, .flags = HRI_CASE_FAR},
+    {"far, grouped, f32",
+     "f16[1,136,4,40] f16[1,136,4,40] f16[1,264,2,40] f16[1,264,2,40] f16[1,136,4,40] f32[1,4,136] "
+     "f32[1,4,136,264]",
+     .tolerance = 1e-3, .flags = HRI_CASE_FAR | HRI_CASE_AS_IS},
+    {"far, for warpgroups, f16",
+     "f16[2,72,2,64] f16[2,72,2,64] f16[2,200,2,64] f16[2,200,2,64] f16[2,72,2,64] f32[2,2,72] "
+     "f16[2,1,72,200]",
+     .tolerance = 3e-2, .flags = HRI_CASE_FAR | HRI_CASE_AS_IS},
+    {"far keys for warpgroups",
+     "bf16[6,72,2,64] bf16[6,72,2,64] bf16[6,200,2,64] bf16[6,200,2,64] bf16[6,72,2,64] "
+     "f32[6,2,72] bf16[6,1,1,200]",
+     .tolerance = 1e-3, .flags = HRI_CASE_FAR | HRI_CASE_AS_IS},
+    {"far, odd rows",
+     "f16[1,129,1,56] f16[1,129,1,56] f16[1,323,1,56] f16[1,323,1,56] f16[1,129,1,56] f32[1,1,129] "
+     "f16[1,1,129,323]",
+     .tolerance = 3e-2, .flags = HRI_CASE_FAR | HRI_CASE_AS_IS},
+    {"far, dropout for warpgroups",
+     "f16[1,136,4,48] f16[1,136,4,48] f16[1,136,2,48] f16[1,136,2,48] f16[1,136,4,48] f32[1,4,136] "
+     "f16[1,4,136,136]",
+     "dropout=0.4,causal", .tolerance = 3e-2, .flags = HRI_CASE_FAR | HRI_CASE_AS_IS},
+    {"far, dropout of odd keys",
+     "bf16[1,72,2,64] bf16[1,72,2,64] bf16[1,70,2,64] bf16[1,70,2,64] bf16[1,72,2,64] f32[1,2,72] "
+     "f32[1,2,72,70]",
+     "dropout=0.4,node=1", .tolerance = 1e-3, .flags = HRI_CASE_FAR | HRI_CASE_AS_IS},
+    {"far keys, dropout of odd keys",
+     "bf16[4,72,2,64] bf16[4,72,2,64] bf16[4,70,2,64] bf16[4,70,2,64] bf16[4,72,2,64] f32[4,2,72] "
+     "f32[4,1,1,70]",
+     "dropout=0.4,node=1", .tolerance = 1e-3, .flags = HRI_CASE_FAR | HRI_CASE_AS_IS},
+    {"far, deep",
+     "bf16[1,200,2,128] bf16[1,200,2,128] bf16[1,264,1,128] bf16[1,264,1,128] bf16[1,200,2,128] "
+     "f32[1,2,200] bf16[1,2,200,264]",
+     "scale=0.25", .tolerance = 1e-3, .flags = HRI_CASE_FAR | HRI_CASE_AS_IS},
+    {"far, deep, odd rows",
+     "f16[1,195,2,88] f16[1,195,2,88] f16[1,195,1,88] f16[1,195,1,88] f16[1,195,2,88] f32[1,2,195] "
+     "f32[1,2,195,195]",
+     "causal", .tolerance = 1e-3, .flags = HRI_CASE_FAR | HRI_CASE_AS_IS},
+    {"far keys, deep",
+     "bf16[6,72,1,128] bf16[6,72,1,128] bf16[6,264,1,128] bf16[6,264,1,128] bf16[6,72,1,128] "
+     "f32[6,1,72] f32[6,1,1,264]",
+     "dropout=0.1", .tolerance = 1e-3, .flags = HRI_CASE_FAR | HRI_CASE_AS_IS},
     {"mask of another width",
      "f32[2,7,3,5] f32[2,7,3,5] f32[2,9,3,5] f32[2,9,3,5] f32[2,7,3,5] f32[2,3,7] f32[2,3,7,7]",
      .flags = HRI_CASE_BAD},

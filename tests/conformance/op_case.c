@@ -92,6 +92,55 @@ static double hides(int64_t rows, int64_t keys, int64_t k) {
     return row == 40 ? -1e29 : hidden ? (row % 3 == 1 && row != 33 ? -3e38 : -INFINITY) : 0;
 }
 
+/* The same where there are queries that see none but keys with large numbers, six kinds of every eight.  f16 has none over 65,504. */
+static double far(const hr_meta *m, int64_t k) {
+    const int64_t rows = m->shape.dim[2], keys = m->shape.dim[3];
+    const double most = m->type == HR_TYPE_F16    ? 65504
+                        : m->type == HR_TYPE_BF16 ? 0x1.fep127
+                                                  : 0x1.fffffep127;
+    const int64_t row = rows == 1 ? k / keys + 1 : k / keys % rows, key = k % keys;
+    const double x[8] = {0,
+                         -1e30,
+                         -most,
+                         key % 2 ? -most : 0,
+                         key % 3 ? -1e9 : -2e9,
+                         key % 5 ? -most : -INFINITY,
+                         key % 3 ? -2e30 : -1e30,
+                         key < keys / 2 ? -INFINITY : -1e30};
+    return x[row % 8] == -INFINITY ? -INFINITY : fmax(x[row % 8], -most);
+}
+
+static void put(op_case *t, uint32_t i, int64_t k, double x) {
+    ref_store(t->in_meta[i].type, t->data[i].data, k, x);
+    t->real[i][k] = ref_load(t->in_meta[i].type, t->data[i].data, k);
+    t->largest[i] = fmax(t->largest[i], fabs(t->real[i][k]));
+}
+
+/* What forward gives of a gradient's q, k, v and mask, which are inputs 1, 2, 3 and 6, becomes inputs 4 and 5. */
+static void fill_forward(op_case *t) {
+    const hr_meta *m = t->in_meta, in[] = {m[1], m[2], m[3], m[6]}, out[] = {m[4], m[5]};
+    const double *const from[] = {t->real[1], t->real[2], t->real[3], t->real[6]};
+    hri_attr attr;
+    double *to[2];
+    const hri_sig s = {.op = hri_op_find("attention_masked"),
+                       .attr = &attr,
+                       .in_count = 4,
+                       .out_count = 2,
+                       .in = in,
+                       .out = out};
+    CHECK_OK(hri_attr_parse(s.op, t->c->attributes, &attr, NULL));
+    for (uint32_t i = 0; i < 2; i++) {
+        to[i] = calloc((size_t)hr_shape_count(&out[i].shape) + 1, sizeof(double));
+    }
+    CHECK(ref_run(&(ref_call){&s, from, to, 7, 1, 0}));
+    for (uint32_t i = 0; i < 2; i++) {
+        for (int64_t k = 0, n = hr_shape_count(&out[i].shape); k < n; k++) {
+            put(t, 4 + i, k, to[i][k]);
+        }
+        free(to[i]);
+    }
+}
+
 void op_case_fill(op_case *t) {
     uint64_t state = hri_hash_string(t->op->name) ^ hri_hash_string(t->c->name) ^ test_seed();
     const double low = t->c->low == t->c->high ? -1.0 : t->c->low;
@@ -105,16 +154,18 @@ void op_case_fill(op_case *t) {
             const uint64_t r = test_random(&state);
             const double hidden = t->c->flags & HRI_CASE_HIDES && i + 1 == t->in_count
                                       ? hides(m->shape.dim[2], m->shape.dim[3], k)
-                                      : 0;
+                                  : t->c->flags & HRI_CASE_FAR && i + 1 == t->in_count ? far(m, k)
+                                                                                       : 0;
             const int zero = t->c->flags & HRI_CASE_ZEROS && i + 1 == t->in_count;
             const double x = hidden != 0 || zero ? hidden
                              : hr_type_is_real(m->type)
                                  ? low + (high - low) * (double)(r >> 11) * 0x1p-53
                                  : whole_number(t->c, r);
-            ref_store(m->type, t->data[i].data, k, x);
-            t->real[i][k] = ref_load(m->type, t->data[i].data, k);
-            t->largest[i] = fmax(t->largest[i], fabs(t->real[i][k]));
+            put(t, i, k, x);
         }
+    }
+    if (t->c->flags & HRI_CASE_FAR && t->in_count == 7) {
+        fill_forward(t);
     }
 }
 

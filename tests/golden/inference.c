@@ -266,6 +266,16 @@ TEST(predict, ends_where_nobody_reads_on) {
     CHECK(strstr(r.err, "cannot write the result") && !strstr(r.err, "nowhere"));
 }
 
+TEST(eval, a_full_disk_is_exit_3) {
+    set_up();
+    golden_result r = run_shell("headroom eval @/run --data images:@/set --confusion /dev/full");
+    CHECK_EQ(r.code, 3);
+    CHECK(strstr(r.err, "/dev/full: write: No space left") && !strstr(r.err, "--skip-bad"));
+    r = run_shell("headroom summary lenet --save /dev/full");
+    CHECK_EQ(r.code, 3);
+    CHECK(strstr(r.err, "/dev/full: write: No space left"));
+}
+
 TEST(predict, standard_input_is_a_list_or_a_picture) {
     set_up();
     golden_result r = run_shell(

@@ -79,6 +79,23 @@ TEST(use, bad_values_are_wrong_use_with_the_name_in_the_sentence) {
     CHECK_EQ(GOLDEN_RUN("devices --threads 99999999").code, 2);
     CHECK_EQ(GOLDEN_RUN("devices --json=maybe").code, 2);
     CHECK_EQ(GOLDEN_RUN("devices --log").code, 2);
+    /* A folder where a file is to be written, before anything is done. */
+    const golden_result folder = GOLDEN_RUN("tokenize /dev/null --out /tmp");
+    CHECK_EQ(folder.code, 2);
+    CHECK(strstr(folder.err, "--out") && strstr(folder.err, "it is a directory"));
+    const golden_result matrix = GOLDEN_RUN("eval nothing --data synthetic --confusion /tmp");
+    CHECK_EQ(matrix.code, 2);
+    CHECK(strstr(matrix.err, "--confusion") && strstr(matrix.err, "it is a directory"));
+    const golden_result also = GOLDEN_RUN("train lenet --data synthetic --also lenet");
+    CHECK_EQ(also.code, 2);
+    CHECK(strstr(also.err, "--also: --data is required, for"));
+}
+
+TEST(use, find_rate_reads_its_last_rate_without_a_schedule) {
+    const golden_result r =
+        GOLDEN_RUN("find-rate mlp --data synthetic --batch 4 --steps 2 --final-rate 1 --threads 1");
+    CHECK_EQ(r.code, 0);
+    CHECK_STR(r.err, "");
 }
 
 TEST(use, control_characters_in_arguments_are_not_echoed) {

@@ -8,17 +8,12 @@ static void run(const ref_call *c) {
     double *w = calloc((size_t)a.S + 1, sizeof *w);
     for (int64_t i = 0; i < a.B * a.H * a.T; i++) {
         const int64_t b = i / (a.H * a.T), h = i / a.T % a.H, t = i % a.T;
-        double most = -INFINITY, sum = 0.0;
-        for (int64_t s = 0; s < a.S; s++) {
-            w[s] = ref_attention_score(&a, b, h, t, s);
-            most = fmax(most, w[s]);
-        }
-        for (int64_t s = 0; s < a.S; s++) {
-            sum += exp(w[s] - most);
-        }
-        c->out[1][i] = isinf(most) ? INFINITY : most + log(sum); /* one that sees nothing gives 0 */
-        for (int64_t s = 0; s < a.S; s++) {
-            w[s] = (sum > 0 ? exp(w[s] - most) / sum : 0.0) * ref_attention_kept(&a, b, h, t, s);
+        double sum;
+        const double most = ref_attention_sum(&a, b, h, t, &sum);
+        c->out[1][i] = ref_attention_lse(&a, most, sum);
+        for (int64_t s = 0; s < a.S; s++) { /* one that sees nothing gives 0 */
+            w[s] = (sum > 0 ? exp(ref_attention_score(&a, b, h, t, s) - most) / sum : 0.0) *
+                   ref_attention_kept(&a, b, h, t, s);
         }
         for (int64_t d = 0; d < a.D; d++) {
             double o = 0.0;

@@ -1,4 +1,5 @@
-/* attention_masked_grad with the whole matrix, one head and one query after the other. */
+/* attention_masked_grad with the whole matrix, one head and one query after the other.  Probabilities are those of the lse that is
+ * given, but of queries that see none but large numbers: those are made of their scores. */
 #include "ref_attention.h"
 
 static void run(const ref_call *c) {
@@ -11,8 +12,11 @@ static void run(const ref_call *c) {
     }
     for (int64_t i = 0; i < a.B * a.H * a.T; i++) {
         const int64_t b = i / (a.H * a.T), h = i / a.T % a.H, t = i % a.T;
+        const int far = ref_attention_far(c->in[5][i]);
+        double sum = 1.0;
+        const double most = far ? ref_attention_sum(&a, b, h, t, &sum) : c->in[5][i];
         for (int64_t s = 0; s < a.S; s++) {
-            const double w = exp(ref_attention_score(&a, b, h, t, s) - c->in[5][i]);
+            const double w = exp(ref_attention_score(&a, b, h, t, s) - most) / sum;
             const double kept = ref_attention_kept(&a, b, h, t, s);
             double ds = 0.0;
             for (int64_t d = 0; d < a.D; d++) {

@@ -47,6 +47,8 @@ static inline int64_t ref_attention_key(const ref_attention *a, int64_t b, int64
     return ((b * a->S + s) * a->G + h * a->G / a->H) * a->D + d;
 }
 
+#define REF_ATTENTION_FAR -0x1p28
+
 static inline double ref_attention_score(const ref_attention *a, int64_t b, int64_t h, int64_t t,
                                          int64_t s) {
     double sum = 0.0;
@@ -63,7 +65,33 @@ static inline double ref_attention_score(const ref_attention *a, int64_t b, int6
         const double x = a->mask[((at[0] * m[1] + at[1]) * m[2] + at[2]) * a->S + s];
         sum += !a->shows ? x : x != 0 ? 0 : -INFINITY;
     }
-    return sum;
+    return sum < REF_ATTENTION_FAR ? (double)(float)sum : sum; /* as f32 has it */
+}
+
+/* The largest score of a query, and the sum of weights relative to that; where it sees nothing minus infinity and 0. */
+static inline double ref_attention_sum(const ref_attention *a, int64_t b, int64_t h, int64_t t,
+                                       double *sum) {
+    double most = -INFINITY;
+    *sum = 0.0;
+    for (int64_t s = 0; s < a->S; s++) {
+        most = fmax(most, ref_attention_score(a, b, h, t, s));
+    }
+    for (int64_t s = 0; s < a->S && most > -INFINITY; s++) {
+        *sum += exp(ref_attention_score(a, b, h, t, s) - most);
+    }
+    return most;
+}
+
+/* The lse of such a query, and whether one is that of a query that sees none but large numbers: src/ops/cuda/attention_stats.cuh. */
+static inline double ref_attention_lse(const ref_attention *a, double most, double sum) {
+    return most == -INFINITY ? INFINITY
+           : !a->mask || a->shows || most > REF_ATTENTION_FAR
+               ? most + log(sum)
+               : 0x1p100 *
+                     (1.875 + (log(sum) - 16 * fmin(log2(most / REF_ATTENTION_FAR), 92)) / 2048);
+}
+static inline int ref_attention_far(double lse) {
+    return lse >= 0x1p100 && lse < 0x1p101;
 }
 
 static inline double ref_attention_kept(const ref_attention *a, int64_t b, int64_t h, int64_t t,

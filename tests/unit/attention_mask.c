@@ -81,6 +81,56 @@ TEST(attention_mask, bytes_hide_what_minus_infinity_hides) {
     CHECK(memcmp(&numbers, &bytes, sizeof numbers) == 0);
 }
 
+/* All queries are hidden from by `mask`, of which SHARE numbers are the largest: those keys are weighed the same, forward and backward. */
+static void check_far(const float *mask, const uint8_t *weighed, int share) {
+    hr_graph *g;
+    hri_interp *it;
+    hr_value dv[1];
+    CHECK_OK(hr_graph_create(&g));
+    const hr_value q = hr_graph_param(g, "q", HR_TYPE_F32, hr_shape_4(1, T, H, D),
+                                      hr_init_normal(1.0)),
+                   k = hr_graph_param(g, "k", HR_TYPE_F32, hr_shape_4(1, S, H, D),
+                                      hr_init_normal(1.0)),
+                   v = hr_graph_param(g, "v", HR_TYPE_F32, hr_shape_4(1, S, H, D),
+                                      hr_init_normal(1.0));
+    const hr_value hidden = hr_graph_constant(g, HR_TYPE_F32, hr_shape_4(1, 1, 1, S), mask);
+    const hr_value o = hr_attention_masked(g, q, k, v, hidden, 0, 0.0, 0.0);
+    const hr_value loss = hr_sum(g, hr_mul(g, o, o), NULL, 0);
+    CHECK_OK(hr_graph_differentiate(g, loss, HR_NONE, &v, 1, dv));
+    hr_graph_result(g, o, "o");
+    hr_graph_result(g, dv[0], "dv");
+    CHECK_OK(hr_graph_freeze(g));
+    CHECK_OK(hri_interp_create(g, NULL, 3, &it));
+    CHECK_OK(hri_interp_run(it, 1, NULL));
+    const float *values = hri_interp_data(it, v), *is = hri_interp_data(it, o),
+                *grad = hri_interp_data(it, dv[0]);
+    for (int c = 0; c < H * D; c++) {
+        double mean = 0.0;
+        for (int s = 0; s < S; s++) {
+            mean += weighed[s] ? (double)values[s * H * D + c] / share : 0.0;
+        }
+        for (int t = 0; t < T; t++) {
+            CHECK(fabs((double)is[t * H * D + c] - mean) < 1e-5);
+        }
+        for (int s = 0; s < S;
+             s++) { /* of each query, whose share of the loss is the square of o */
+            const double should = weighed[s] ? T * 2.0 * mean / share : 0.0;
+            CHECK(fabs((double)grad[s * H * D + c] - should) <= 1e-3 * fabs(should) + 1e-6);
+        }
+    }
+    hri_interp_destroy(it);
+    hr_graph_destroy(g);
+}
+
+TEST(attention_mask, queries_hidden_from_by_large_numbers_weigh_the_largest_backward_too) {
+    const float low = -3.402823466e38f, none = -INFINITY;
+    check_far((float[S]){-1e30f, -1e30f, -1e30f, -1e30f, -1e30f}, (uint8_t[S]){1, 1, 1, 1, 1}, 5);
+    check_far((float[S]){low, low, low, low, low}, (uint8_t[S]){1, 1, 1, 1, 1}, 5);
+    check_far((float[S]){none, low, low, none, low}, (uint8_t[S]){0, 1, 1, 0, 1}, 3);
+    check_far((float[S]){-1e9f, -2e9f, -1e9f, -2e9f, none}, (uint8_t[S]){1, 0, 1, 0, 0}, 2);
+    check_far((float[S]){-2e30f, -1e30f, low, -2e30f, -1e30f}, (uint8_t[S]){0, 1, 0, 0, 1}, 2);
+}
+
 /* A learnt mask with dropout or causal is refused in words, not given a wrong gradient. */
 TEST(attention_mask, a_learnt_mask_with_dropout_is_refused) {
     hr_graph *g;

@@ -78,6 +78,8 @@ static hri_field *join_fields(const hri_command *command) {
     for (size_t i = 0; i < extra; i++) {
         fields[kept + i] = own[i];
         fields[kept + i].offset += offsetof(run_target, options);
+        const bool reads = command->reads && !strcmp(command->reads, own[i].name);
+        fields[kept + i].needs = reads ? NULL : own[i].needs;
     }
     return fields;
 }

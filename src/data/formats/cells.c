@@ -65,6 +65,9 @@ hri_cell_kind hri_cell_read(const char *value, size_t length, double *real, int6
         *real = (double)*whole;
         return HRI_CELL_WHOLE;
     }
+    if (strpbrk(text, "xX(")) { /* 0x1F is an id, and nan(1) nothing that anybody writes */
+        return HRI_CELL_TEXT;
+    }
     *real = hri_strtod(text, &end);
     while (*end == ' ') {
         end++;

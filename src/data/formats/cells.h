@@ -19,6 +19,7 @@ typedef enum hri_cell_kind {
     HRI_CELL_TEXT
 } hri_cell_kind;
 
+/* Numbers are decimal; "inf" and "nan" are numbers, for who takes them. */
 hri_cell_kind hri_cell_read(const char *value, size_t length, double *real, int64_t *whole);
 /* Empty, or one of the words that stand for nothing: NA, nan, null, None, ?. */
 bool hri_cell_is_missing(const char *value, size_t length);

@@ -321,7 +321,7 @@ static void end_tile(const hri_attention *a, const scratch *w, int64_t b, int64_
         }
         hri_block_put(a->type, (void *)(uintptr_t)a->o.data, to, d, o);
         a->lse[(b * a->heads + h) * a->queries + q0 + i] =
-            none ? INFINITY : w->most[i] + logf(w->sum[i]);
+            none ? INFINITY : hri_at_lse(a, w->most[i], w->sum[i]);
     }
 }
 

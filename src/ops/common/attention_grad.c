@@ -99,6 +99,12 @@ static void differentiate_masked(const hri_attention *a, int64_t tile, int64_t b
     float kept[HRI_AT_K_MOST];
     hri_at_mask(a, b, h, i, k0, n, p);
     hri_at_kept(a, b, h, i, k0, n, kept);
+    if (hri_at_sees_far(lse)) {
+        for (int64_t k = 0; k < n; k++) {
+            p[k] = hri_at_far(p[k], lse);
+        }
+        lse = 0.0f;
+    }
     for (int64_t k = 0; k < n; k++) {
         const float whole = hri_exp(p[k] - lse);
         ds[k] = a->scale * whole * (kept[k] * ds[k] - delta);

@@ -126,6 +126,38 @@ static inline void hri_at_mask(const hri_attention *a, int64_t b, int64_t h, int
     }
 }
 
+/* ---- what forward keeps of a query: lse ----
+ *
+ * Of one that sees no key but those that a mask hides by large numbers it is not the logarithm of what it weighs in all, which f32 has
+ * no place for beside such a number.  src/ops/cuda/attention_stats.cuh has the same, and says what it is then. */
+
+#define HRI_AT_FAR  -0x1p28f
+#define HRI_AT_KEPT 0x1p100f
+
+/* How far a score is below HRI_AT_FAR: 16 for each time that it doubles. */
+static inline float hri_at_depth(float s) {
+    return 16.0f * fminf(log2f(s * (1.0f / HRI_AT_FAR)), 92.0f);
+}
+
+/* Of a query whose largest score is `most`, and whose weights relative to that add up to `sum`. */
+static inline float hri_at_lse(const hri_attention *a, float most, float sum) {
+    const float log_sum = logf(sum), lse = most + log_sum;
+    const int adds = a->extra.mask && a->extra.mask_type != HR_TYPE_U8;
+    return adds && lse < HRI_AT_FAR
+               ? HRI_AT_KEPT * (1.875f + (log_sum - hri_at_depth(most)) * 0x1p-11f)
+               : lse;
+}
+
+static inline int hri_at_sees_far(float lse) {
+    return lse >= HRI_AT_KEPT && lse < 2.0f * HRI_AT_KEPT;
+}
+
+/* The logarithm of the probability of a score of such a query. */
+static inline float hri_at_far(float s, float lse) {
+    return s == -INFINITY ? s
+                          : -(hri_at_depth(s) + (lse * (1.0f / HRI_AT_KEPT) - 1.875f) * 0x1p11f);
+}
+
 /* What each probability of that row is multiplied by: 0, or 1 / (1 - drop). */
 static inline void hri_at_kept(const hri_attention *a, int64_t b, int64_t h, int64_t i, int64_t k0,
                                int64_t n, float *out) {

@@ -225,7 +225,13 @@ HR_KERNEL __launch_bounds__(THREADS) attention_forward(const ELEM *q, const ELEM
             over[half] = blind ? 0.0f : 1.0f / l;
             const hr_i64 row = first + lane / 4 + half * 8;
             if (lane % 4 == 0 && row < a.queries) {
-                lse[head * a.queries + row] = blind ? -none() : most[m][half] * a.scale + logf(l);
+#if MASKED
+                lse[head * a.queries + row] = blind  ? -none()
+                                              : mask ? row_kept(most[m][half], a.scale, l)
+                                                     : most[m][half] * a.scale + logf(l);
+#else
+                lse[head * a.queries + row] = most[m][half] * a.scale + logf(l);
+#endif
             }
         }
         put_rows(o, a.o_row, first, a.queries, a.depth, own + m * 16 * PITCH, out[m], over[0],

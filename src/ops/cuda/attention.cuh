@@ -82,7 +82,7 @@ struct extra {
     hr_u32 node, pairs; // pairs: two neighbours may be read at once
 };
 
-enum { SEEN = 1, ADDS = 2, HIDES = 4 };
+enum { SEEN = 1, ADDS = 2, HIDES = 4, FINITE = 8 };
 
 // Two neighbours of a mask as they lie: small types in one word.
 template <typename T> struct neighbours {
@@ -138,7 +138,7 @@ struct head_mask {
         pairs = e.pairs != 0;
         over = 1.0f / scale;
     }
-    // SEEN, ADDS and HIDES of these queries and keys, both from whole tiles of 32 on or inside of one.
+    // SEEN, ADDS, HIDES and FINITE of these queries and keys, both from whole tiles of 32 on or inside of one.
     HR_INLINE hr_u32 of(hr_i64 q0, int rows, hr_i64 queries, hr_i64 k0, int columns,
                         hr_i64 keys) const {
         hr_u32 all = at ? 0 : SEEN;
@@ -154,7 +154,7 @@ struct head_mask {
     // A score with a number of the mask.  Finite ones stay finite, so that a query that sees none but those weighs them.
     HR_INLINE float on(float s, float x, bool hides) const {
         const float sum = fmaf(x, over, s);
-        return !hides ? sum : x == none() ? x : sum < -1e30f ? -1e30f : sum;
+        return !hides ? sum : x == none() ? x : sum < ROW_LOWEST ? ROW_LOWEST : sum;
     }
     // Where the numbers of a query and a key lie; behind the last of either, where those of another do.
     HR_INLINE const MELEM *place(hr_i64 i, hr_i64 j, hr_i64 queries, hr_i64 keys) const {

@@ -1,5 +1,6 @@
 // What a mask does to each tile of 32 queries by 32 keys, so that attention skips tiles it hides, reads no mask where it adds nothing,
-// and looks for what cannot be added only where there is any: minus infinity, numbers so large that they hide, what is no number.
+// and looks for what cannot be added only where there is any: minus infinity, numbers so large that they hide, what is no number.  FINITE:
+// there are numbers so low that a query which sees nothing else weighs those (attention_stats.cuh).
 // MELEM is the type of the mask.  A warp has a tile; a mask that is the same for all queries has one row.  COPY: the mask is written again
 // with `pitch` elements a row, those behind the last key 0.
 #ifndef MELEM
@@ -9,7 +10,7 @@
 #define COPY 0
 #endif
 
-enum { THREADS = 128, TILE = 32, SEEN = 1, ADDS = 2, HIDES = 4 };
+enum { THREADS = 128, TILE = 32, SEEN = 1, ADDS = 2, HIDES = 4, FINITE = 8 };
 
 HR_KERNEL __launch_bounds__(THREADS)
     attention_flags(const MELEM *mask, hr_u8 *flags, hr_i64 count, hr_i64 rows, hr_i64 keys,
@@ -21,7 +22,7 @@ HR_KERNEL __launch_bounds__(THREADS)
     const hr_i64 across = (keys + TILE - 1) / TILE, along = (rows + TILE - 1) / TILE;
     const hr_i64 k = tile % across * TILE + threadIdx.x % 32, first = tile / across % along * TILE;
     const MELEM *at = mask + (tile / across / along * rows + first) * keys + k;
-    float seen = 0.0f, adds = 0.0f, hides = 0.0f;
+    float seen = 0.0f, adds = 0.0f, hides = 0.0f, finite = 0.0f;
     copy += (tile / across / along * rows + first) * pitch + k;
     for (int i = 0; COPY && i < TILE && k < pitch && first + i < rows; i++) {
         copy[i * pitch] = k < keys ? at[i * keys] : MELEM();
@@ -31,12 +32,14 @@ HR_KERNEL __launch_bounds__(THREADS)
         seen = x == hr_bits_float(0xff800000u) ? seen : 1.0f;
         adds = x == 0.0f ? adds : 1.0f;
         hides = x > -1e20f ? hides : 1.0f;
+        finite = x < 0.5f * ROW_FAR && x >= ROW_LOWEST ? 1.0f : finite;
     }
     seen = hr_warp_max(seen);
     adds = hr_warp_max(adds);
     hides = hr_warp_max(hides);
+    finite = hr_warp_max(finite);
     if (threadIdx.x % 32 == 0) {
         flags[tile] = (hr_u8)((seen > 0.0f ? SEEN : 0) | (adds > 0.0f ? ADDS : 0) |
-                              (hides > 0.0f ? HIDES : 0));
+                              (hides > 0.0f ? HIDES : 0) | (finite > 0.0f ? FINITE : 0));
     }
 }

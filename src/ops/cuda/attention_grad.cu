@@ -73,6 +73,30 @@ HR_INLINE void add_product(float (&out)[MG][TILES][4], const float (&s)[MG][BG /
     }
 }
 
+#if MASKED
+// Scores of queries that see none but keys with large numbers become those that `weight` wants with a shift of 0; lse is that of the
+// first of 16 queries.
+HR_INLINE void weigh_far(float (&s)[BG / 8][4], float (&shift)[2], const float *lse, float scale) {
+    const int row = (threadIdx.x & 31) / 4;
+    const bool far[2] = {row_sees_far(shift[0]), row_sees_far(shift[1])};
+    if (!far[0] && !far[1]) {
+        return;
+    }
+#pragma unroll
+    for (int half = 0; half < 2; half++) {
+        const float own = far[half] ? lse[row + half * 8] : 0.0f;
+#pragma unroll
+        for (int n = 0; n < BG / 8; n++) {
+#pragma unroll
+            for (int i = 2 * half; i < 2 * half + 2; i++) {
+                s[n][i] = far[half] ? row_power(s[n][i] * scale, own) / (scale * HR_LOG2E) : s[n][i];
+            }
+        }
+        shift[half] = far[half] ? 0.0f : shift[half];
+    }
+}
+#endif
+
 // dq of BM queries, over the keys they see.
 HR_KERNEL __launch_bounds__(THREADS, MG == 1 ? 3 : 2)
     attention_grad_queries(const ELEM *q, const ELEM *k, const ELEM *v, const ELEM *dout,
@@ -162,8 +186,13 @@ HR_KERNEL __launch_bounds__(THREADS, MG == 1 ? 3 : 2)
 #pragma unroll
             for (int m = 0; m < MG; m++) {
                 const int row = ahead + m * 16 + lane / 4;
+                float by_row[2] = {shift[m][0], shift[m][1]};
 #if MASKED
                 more.add(s[m], m, m0, flag);
+                if (flag & FINITE) {
+                    weigh_far(s[m], by_row, lse + head * a.queries + q0 + (warp * MG + m) * 16,
+                              a.scale);
+                }
 #endif
 #pragma unroll
                 for (int n = 0; n < BG / 8; n++) {
@@ -176,7 +205,7 @@ HR_KERNEL __launch_bounds__(THREADS, MG == 1 ? 3 : 2)
 #pragma unroll
                     for (int i = 0; i < 4; i++) {
                         const int key = n * 8 + lane % 4 * 2 + (i & 1);
-                        const float p = weight(s[m][n][i], scale, shift[m][i / 2]);
+                        const float p = weight(s[m][n][i], scale, by_row[i / 2]);
 #if DROP
                         dp[m][n][i] *= by[i];
 #endif
@@ -285,8 +314,11 @@ HR_KERNEL __launch_bounds__(THREADS)
 #if MASKED
         head_mask own_mask;
         own_mask.init(mask, flags, e, b, hq, a.scale);
-        const hr_u32 flag = own_mask.of(q0, BG, a.queries, k0 + warp * 16 * MG, 16 * MG, a.keys);
+        hr_u32 flag = own_mask.of(q0, BG, a.queries, k0 + warp * 16 * MG, 16 * MG, a.keys);
         const bool sees = (flag & SEEN) != 0;
+        // Are there queries that see none but keys with large numbers?
+        const bool far =
+            (flag & FINITE) && __any_sync(0xffffffffu, row_sees_far(shift[lane % BG]));
 #else
         const bool sees = true;
 #endif
@@ -305,10 +337,45 @@ HR_KERNEL __launch_bounds__(THREADS)
 #endif
             two_products<HOLD_KEYS>(s, dp, own_k, own_v, qj, dj);
             const bool edge = CAUSAL && behind + 16 * MG > 1;
+#if MASKED
+            if (far) { // their scores become what `weight` wants with a shift of 0
+#pragma unroll
+                for (int m = 0; m < MG; m++) {
+#pragma unroll
+                    for (int t = 0; t < BG / 8; t++) {
+#pragma unroll
+                        for (int x = 0; x < 4; x++) {
+                            const int i = t * 8 + lane % 4 * 2 + (x & 1);
+                            const hr_i64 key = k0 + (warp * MG + m) * 16 + lane / 4 + x / 2 * 8;
+                            float &y = s[m][t][x];
+                            y = own_mask.on(y, own_mask.single(q0 + i, key, a.queries, a.keys),
+                                            true);
+                            if (row_sees_far(shift[i])) {
+                                y = row_power(y * a.scale, lse[of + q0 + i]) / scale;
+                            }
+                        }
+                    }
+                }
+                flag = SEEN; // nothing is left to add
+#if !MROWS
+#pragma unroll
+                for (int m = 0; m < MG; m++) {
+                    more[m][0] = more[m][1] = 0.0f;
+                }
+#endif
+            }
+#endif
 #pragma unroll
             for (int t = 0; t < BG / 8; t++) {
                 const int i = t * 8 + lane % 4 * 2;
-                const float2 by = *(const float2 *)(shift + i), off = *(const float2 *)(less + i);
+                float2 by = *(const float2 *)(shift + i);
+                const float2 off = *(const float2 *)(less + i);
+#if MASKED
+                if (far) {
+                    by.x = row_sees_far(by.x) ? 0.0f : by.x;
+                    by.y = row_sees_far(by.y) ? 0.0f : by.y;
+                }
+#endif
 #pragma unroll
                 for (int m = 0; m < MG; m++) {
                     const int key = behind + m * 16 + lane / 4;

@@ -172,7 +172,7 @@ HR_KERNEL __launch_bounds__(THREADS, BLOCKS)
         by[half] = blind ? 0.0f : 1.0f / l;
         const hr_i64 row = q0 + threadIdx.x / 32 * 16 + lane / 4 + half * 8;
         if (lane % 4 == 0 && row < a.queries) {
-            lse[head * a.queries + row] = blind ? -none() : most[half] * a.scale + logf(l);
+            lse[head * a.queries + row] = blind ? -none() : row_kept(most[half], a.scale, l);
         }
     }
     __syncthreads(); // all are done with q

@@ -333,7 +333,7 @@ struct head_mask {
         return bits[((own < last ? own : last) * row + c0 / 64 * flag_row) * 32 +
                     (threadIdx.x & 31)];
     }
-    // SEEN, ADDS and HIDES of 64 queries and 64 keys.
+    // SEEN, ADDS, HIDES and FINITE of 64 queries and 64 keys.
     HR_INLINE hr_u32 of(hr_i64 q0, hr_i64 k0) const {
         hr_u32 all = 0;
         for (hr_i64 i = q0 / 32; i < q0 / 32 + 2 && i * 32 < queries; i++) {
@@ -374,7 +374,7 @@ struct head_mask {
 // A score with a number of the mask.  Finite ones stay finite, so that a query that sees none but those weighs them.
 template <bool HIDDEN> HR_INLINE float with(float s, float x, float over) {
     const float sum = fmaf(x, over, s);
-    return !HIDDEN ? sum : x == none() ? x : sum < -1e30f ? -1e30f : sum;
+    return !HIDDEN ? sum : x == none() ? x : sum < ROW_LOWEST ? ROW_LOWEST : sum;
 }
 HR_INLINE float low_of(hr_u32 word, hr_bf16) {
     return hr_bits_float(word << 16);

@@ -258,19 +258,23 @@ HR_INLINE void drop(hr_u32 (&p)[4][4], const hr_control *control, hr_u32 node, h
     }
 }
 
-// A query that sees no key weighs those the same that are hidden by finite numbers.  A warp.
+// A query that sees no key weighs those the same that are hidden by the largest finite number.  A warp.
 HR_INLINE void weigh_hidden(ELEM *o, float *lse, const MELEM *mask, const ELEM *v, const shape &a,
                             const bits_shape &e, const hr_control *control, hr_u32 sample,
                             hr_i64 row, hr_i64 keys) {
     const int lane = threadIdx.x & 31;
-    float sum[DP / 32] = {}, count = 0.0f;
+    float sum[DP / 32] = {}, count = 0.0f, most = none();
     hr_u32 w[4] = {0, 0, 0, 0};
+    for (hr_i64 j = lane; j < keys; j += 32) {
+        most = fmaxf(most, hr_load(mask[j]));
+    }
+    most = hr_warp_max(most);
     for (hr_i64 j = 0; j < keys; j++) {
         if (DROP && j % 4 == 0) {
             hr_philox(control->seed, control->step, e.node, control->first_sample + sample,
                       (hr_u32)((hr_u64)row * (hr_u64)a.keys / 4 + (hr_u64)j / 4), w);
         }
-        if (hr_load(mask[j]) > none()) {
+        if (hr_load(mask[j]) == most && most > none()) {
             const hr_u32 draw = j & 2 ? (j & 1 ? w[3] : w[2]) : (j & 1 ? w[1] : w[0]);
             const float by = !DROP ? 1.0f : draw < e.limit ? 0.0f : e.keep;
             count += 1.0f;
@@ -288,7 +292,7 @@ HR_INLINE void weigh_hidden(ELEM *o, float *lse, const MELEM *mask, const ELEM *
         }
     }
     if (count > 0.0f && lane == 0) {
-        *lse = -1e30f * a.scale;
+        *lse = row_kept(most, 1.0f, count);
     }
 }
 

@@ -258,7 +258,9 @@ HR_INLINE hr_u32 attend(const ELEM *k, const ELEM *v, ELEM *o, float *lse, const
         const hr_i64 query = end.q0 + own * 16 + lane / 4 + half * 8;
         if (lane % 4 == 0 && query < a.queries) {
             lse[end.head * a.queries + query] =
-                blind[half] ? -none() : r.most[half] * a.scale + logf(l);
+                blind[half] ? -none()
+                : NUMBERS   ? row_kept(r.most[half], a.scale, l)
+                            : r.most[half] * a.scale + logf(l);
         }
     }
     __syncthreads(); // all are done with the ring

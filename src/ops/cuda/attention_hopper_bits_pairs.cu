@@ -409,7 +409,9 @@ HR_INLINE void attend_all(const memory &m, ELEM *o, float *lse, const ELEM *v, c
             const hr_i64 query = at.q0 + own * 16 + lane / 4 + half * 8;
             if (lane % 4 == 0 && query < a.queries) {
                 lse[at.head * a.queries + query] =
-                    blind[half] ? -none() : r.most[half] * a.scale + logf(l);
+                    blind[half] ? -none()
+                    : NUMBERS   ? row_kept(r.most[half], a.scale, l)
+                                : r.most[half] * a.scale + logf(l);
             }
         }
         put_wide(o + at.b * a.o_batch + at.h * a.depth + (at.q0 + own * 16) * a.o_row, a.o_row,

@@ -413,7 +413,9 @@ struct computing {
             by[half] = l == 0.0f ? 0.0f : 1.0f / l;
             if (lane % 4 == 0 && row < a.queries) {
                 lse[((hr_i64)of.b * a.heads + of.h) * a.queries + row] =
-                    l == 0.0f ? -none() : run.most[half] * a.scale + logf(l);
+                    l == 0.0f ? -none()
+                    : NUMBERS ? row_kept(run.most[half], a.scale, l)
+                              : run.most[half] * a.scale + logf(l);
             }
         }
         put_rows(o + of.b * a.o_batch + of.h * a.depth, a.o_row, of.q0, a.queries, a.depth,

@@ -23,6 +23,11 @@ HR_INLINE float large_weight(float s, float scale, float shift) {
     return hr_exp2(fminf(fmaf(s, scale, -shift), 14.0f));
 }
 
+// Scores of queries that see none but keys with large numbers (attention_stats.cuh) become those that `weight` wants with a shift of 0.
+HR_INLINE float far_score(float s, float scale, float lse) {
+    return row_power(s * scale, lse) / (scale * HR_LOG2E);
+}
+
 enum { BLOB = 64 * 64 * 2 / 16 }; // pieces of 16 bytes of a tile of scores
 
 // dq of a block's queries, over the keys they see.
@@ -107,12 +112,28 @@ HR_KERNEL __launch_bounds__(THREADS, BLOCKS)
         if (MASK == 4 && (flag & HIDES)) {
             hide(s, word);
         }
+        float now[2] = {shift[0], shift[1]};
+        if (MASK && !BITS && (flag & FINITE) &&
+            __any_sync(0xffffffffu, row_sees_far(shift[0]) || row_sees_far(shift[1]))) {
+#pragma unroll
+            for (int half = 0; half < 2; half++) {
+                if (row_sees_far(shift[half])) {
+                    const float own = lse[head * a.queries + q0 + row + half * 8];
+#pragma unroll
+                    for (int i = 0; i < 16; i++) {
+                        float &y = s[i / 2][half * 2 + i % 2];
+                        y = far_score(y, a.scale, own);
+                    }
+                    now[half] = 0.0f;
+                }
+            }
+        }
         const int ahead = (int)(q0 - (hr_i64)j * TILE) + row; // the last key it sees
         const bool edge = CAUSAL && (int)(q0 - (hr_i64)j * TILE) < TILE - 1 + OWN;
 #pragma unroll
         for (int i = 0; i < 32; i++) {
             const int key = column_of(i), half = i / 2 % 2;
-            const float p = weight(s[i / 4][i % 4], scale, shift[half]);
+            const float p = weight(s[i / 4][i % 4], scale, now[half]);
             s[i / 4][i % 4] = edge && key > ahead + half * 8 ? 0.0f : p;
         }
         if (MASK != 4 &&
@@ -336,11 +357,23 @@ HR_KERNEL __launch_bounds__(THREADS, BLOCKS > 2 ? 2 : BLOCKS)
         if (large) { // as `with` has it
 #pragma unroll
             for (int i = 0; i < 32; i++) {
-                s[i / 4][i % 4] = fmaxf(s[i / 4][i % 4], -1e30f);
+                s[i / 4][i % 4] = fmaxf(s[i / 4][i % 4], ROW_LOWEST);
             }
         }
         if (BITS && (beyond || (flag & HIDES))) {
             hide(s, word);
+        }
+        const float *const first = columns + slot * 2 * TILE + lane;
+        const bool far =
+            MASK != 4 && (flag & FINITE) &&
+            __any_sync(0xffffffffu, row_sees_far(first[0]) || row_sees_far(first[32]));
+        if (far) {
+#pragma unroll
+            for (int i = 0; i < 32; i++) {
+                const float own = column[i / 4 * 8 + i % 2];
+                s[i / 4][i % 4] = row_sees_far(own) ? far_score(s[i / 4][i % 4], a.scale, own)
+                                                    : s[i / 4][i % 4];
+            }
         }
         const int behind = (int)(k0 - q0) + row; // the first query that sees it
         const bool edge = CAUSAL && (int)(k0 - q0) + OWN > 1;
@@ -355,7 +388,11 @@ HR_KERNEL __launch_bounds__(THREADS, BLOCKS > 2 ? 2 : BLOCKS)
                 s[i / 4][i % 4 + 1] = edge && key > query + 1 ? 0.0f : p1;
             }
         };
-        if (large) {
+        if (far) {
+            make([&](float x, float shift) {
+                return large_weight(x, scale, row_sees_far(shift) ? 0.0f : shift);
+            });
+        } else if (large) {
             make([&](float x, float shift) { return large_weight(x, scale, shift); });
         } else {
             make([&](float x, float shift) { return weight(x, scale, shift); });

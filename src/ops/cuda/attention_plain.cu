@@ -218,7 +218,13 @@ HR_KERNEL __launch_bounds__(THREADS) attention_forward(const ELEM *q, const ELEM
         put_row(o + b * a.o_batch + h * depth + (q0 + row) * a.o_row, out, depth,
                 none ? 0.0f : 1.0f / sum);
         if (l == 0) {
-            lse[head * a.queries + q0 + row] = none ? hr_bits_float(0x7f800000u) : most + logf(sum);
+#if MASKED
+            lse[head * a.queries + q0 + row] = none   ? hr_bits_float(0x7f800000u)
+                                               : mask ? row_kept(most, 1.0f, sum)
+                                                      : most + logf(sum);
+#else
+            lse[head * a.queries + q0 + row] = most + logf(sum);
+#endif
         }
     }
 }
@@ -257,6 +263,7 @@ HR_KERNEL __launch_bounds__(THREADS)
     const bool there = q0 + row < a.queries;
     const float shift = there ? lse[head * a.queries + q0 + row] : 0.0f;
     const float less = there ? delta[head * a.queries + q0 + row] : 0.0f;
+    const bool far = row_sees_far(shift);
     float out[DL];
 #pragma unroll
     for (int x = 0; x < DL; x++) {
@@ -293,7 +300,7 @@ HR_KERNEL __launch_bounds__(THREADS)
 #if DROP
                 d *= kept(control, e, a, b, h, q0 + row, k0 + j);
 #endif
-                s = expf(s - shift) * (d - less);
+                s = (MASKED && far ? hr_exp2(row_power(s, shift)) : expf(s - shift)) * (d - less);
             }
             ss[j] = s;
         }
@@ -349,8 +356,9 @@ HR_KERNEL __launch_bounds__(THREADS)
 #if MASKED
                     const float x =
                         (flag & ADDS) && k0 + row < a.keys ? m0.one(q0 + i, k0 + row) : 0.0f;
-                    p = expf(dot(ks + row * pitch, qs + i * pitch, depth) * a.scale + x -
-                             row_lse[q0 + i]);
+                    const float y = dot(ks + row * pitch, qs + i * pitch, depth) * a.scale + x,
+                                own = row_lse[q0 + i];
+                    p = row_sees_far(own) ? hr_exp2(row_power(y, own)) : expf(y - own);
 #else
                     p = expf(dot(ks + row * pitch, qs + i * pitch, depth) * a.scale -
                              row_lse[q0 + i]);

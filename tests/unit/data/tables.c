@@ -11,6 +11,7 @@
 #include "base/alloc.h"
 #include "base/json_stream.h"
 #include "data/element.h"
+#include "data/formats/cells.h"
 #include "data/pipeline.h"
 #include "loop/survey.h"
 #include "test.h"
@@ -214,6 +215,30 @@ TEST(tables, what_cannot_be_a_table_of_f32_is_refused_with_its_place) {
     int fd;
     hr_pipeline *p = open_table("\"a\rb\",y\r\n1,2\r\n", "x=*,y=y", NULL, &fd);
     CHECK_EQ(hr_pipeline_count(p), 1); /* a name may have one in it, and lines may end in both */
+    hr_pipeline_destroy(p);
+    close(fd);
+}
+
+TEST(tables, a_cell_in_hex_is_text) {
+    static const struct {
+        const char *cell;
+        hri_cell_kind kind;
+        double real;
+    } cells[] = {{"0x1F", HRI_CELL_TEXT, 0},         {"0X1p3", HRI_CELL_TEXT, 0},
+                 {"nan(1)", HRI_CELL_TEXT, 0},       {"31", HRI_CELL_WHOLE, 31},
+                 {" 1.5e1 ", HRI_CELL_REAL, 15},     {"+.5", HRI_CELL_REAL, 0.5},
+                 {"-inf", HRI_CELL_REAL, -HUGE_VAL}, {"1F", HRI_CELL_TEXT, 0}};
+    for (size_t i = 0; i < sizeof cells / sizeof cells[0]; i++) {
+        double real;
+        int64_t whole;
+        CHECK_EQ(hri_cell_read(cells[i].cell, strlen(cells[i].cell), &real, &whole), cells[i].kind);
+        CHECK(cells[i].kind == HRI_CELL_TEXT || real == cells[i].real);
+    }
+    int fd; /* a column of such is one of categories */
+    hr_pipeline *p = open_table("code,y\n0x1F,1.5\n0x20,2\n0x1F,3\n", "x=*,y=y", NULL, &fd);
+    hri_tabular *t = hri_pipeline_take_table(p);
+    CHECK_EQ(t->inputs[0].kind, HRI_COLUMN_ONEHOT);
+    hri_tabular_close(t);
     hr_pipeline_destroy(p);
     close(fd);
 }

@@ -118,6 +118,7 @@ TEST(job_weight_codes, what_cannot_be_is_refused_with_a_sentence) {
     train("resnet18:size=8,width=2,layers=1,classes=2", in("conv"));
     CHECK(pack(in("conv"), "8", in("x.safetensors"), &r, &why) != HR_OK);
     CHECK(strstr(why.message, "no linear layer"));
+    CHECK_EQ(why.cause, HR_CAUSE_DATA); /* the command exits with 2: no machine is at fault */
 }
 
 TEST(job_weight_codes, a_plan_says_the_bytes_that_the_file_has) {
