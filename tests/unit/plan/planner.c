@@ -95,6 +95,32 @@ TEST(planner, nests_checkpoints_where_memory_is_very_small) {
     hri_problem_deinit(&p);
 }
 
+/* What was found for less memory, any plan, is where the search for more begins. */
+TEST(planner, goes_on_from_the_choices_of_a_smaller_plan) {
+    hri_problem p, other;
+    hri_plan_memo memo = {0};
+    hri_plan *small = NULL, *plan = NULL;
+    chain(32, &p);
+    chain(16, &other);
+    const hri_plan_options any = {.budget_bytes = 500, .memo = &memo, .any = 1};
+    CHECK_OK(hri_plan_make(&p, &any, &small, NULL, NULL));
+    CHECK(memo.order && memo.op_count == p.op_count);
+    const uint64_t print = hri_hash_bytes(memo.gaps, memo.gap_count, 0);
+    const hri_plan_options on = {.budget_bytes = 1000, .start = &memo, .memo_only = 1};
+    CHECK_OK(hri_plan_make(&p, &on, &plan, NULL, NULL));
+    CHECK_LE(plan->arena_bytes, 1000);
+    CHECK(plan->time_ns < small->time_ns);
+    CHECK_EQ(hri_hash_bytes(memo.gaps, memo.gap_count, 0), print); /* it is read alone */
+    hri_plan_destroy(plan);
+    hri_plan_destroy(small);
+    CHECK_OK(hri_plan_make(&other, &on, &plan, NULL, NULL)); /* not of this problem */
+    CHECK_LE(plan->arena_bytes, 1000);
+    hri_plan_destroy(plan);
+    hri_plan_memo_deinit(&memo);
+    hri_problem_deinit(&p);
+    hri_problem_deinit(&other);
+}
+
 static double uneven(void *user, const hri_problem_op *op, uint32_t variant) {
     (void)variant;
     return 5 + (double)(hri_hash_u64((uint64_t)(op - ((const hri_problem *)user)->ops)) % 50);
