@@ -16,6 +16,7 @@ from ..loss import class_dim
 from ..sides import Unlike
 from .export import as_real
 from .sides import Sides
+from .inlined import checkpoints
 from .twin import copied, in_f32, of_f32
 from .walk import array_of
 
@@ -95,6 +96,7 @@ def mean() -> Iterator[None]:
         for name in ("alpha_dropout", "feature_alpha_dropout"):
             stack.enter_context(mock.patch.object(F, name, _alpha))
         stack.enter_context(mock.patch.object(F, "rrelu", _leaky))
+        stack.enter_context(checkpoints())
         stack.callback(torch.backends.mha.set_fastpath_enabled, torch.backends.mha.get_fastpath_enabled())
         torch.backends.mha.set_fastpath_enabled(False)  # it leaves 0 where padding is, which training does not
         for name in ("dropout", "dropout1d", "dropout2d", "dropout3d"):

@@ -22,7 +22,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from ..graph import Refused
 from ..place import caller, foreign
-from . import packed, plain_losses
+from . import inlined, packed, plain_losses
 
 Function = torch.autograd.Function
 gradients = torch.autograd.grad  # itself is replaced below
@@ -236,4 +236,5 @@ def stand_ins() -> Iterator[None]:
         for loss in (plain_losses.ctc_loss, plain_losses.gaussian_nll_loss):
             stack.enter_context(mock.patch.object(torch.nn.functional, loss.__name__, loss))
         stack.enter_context(packed.taken())
+        stack.enter_context(inlined.checkpoints())
         yield

@@ -17,7 +17,7 @@ from ..build import TYPES, Build, Const, Tensor
 from ..graph import Refused
 from ..size import Dim, Size, product
 from . import outside, picked
-from .decompose import decomposed
+from .decompose import decomposed, mapped
 from .ops import METADATA_ONLY, OPS, RANDOM, VIEWS, Call, pairs
 
 
@@ -71,6 +71,21 @@ def only_asserted(graph: torch.fx.Graph) -> set[torch.fx.Node]:
         alone = bool(n.users) and all(u in found for u in n.users) and not (op and op.is_mutable)
         if alone or op and op.name.split("::")[1] in ASSERTIONS:
             found.add(n)
+    return found
+
+
+def regions(graph: torch.fx.Graph) -> dict[torch.fx.Node, list[torch.fx.Node]]:
+    """Calls of torch.vmap, outermost: the nodes of each, by the last of them, where all of its inputs are there."""
+    found: dict = {}
+    nodes: list = []
+    deep = 0
+    for n in graph.nodes:
+        name = getattr(n.target, "__name__", "") if n.op == "call_function" else ""
+        deep += name == "_vmap_increment_nesting"
+        nodes += [n] if deep or name == "lazy_load_decompositions" else []
+        deep -= name == "_vmap_decrement_nesting"
+        if not deep and len(nodes) > 1:
+            found[n], nodes = nodes, []
     return found
 
 
@@ -218,8 +233,14 @@ class Walk:
     def run(self, graph: torch.fx.Graph, owner: torch.nn.Module) -> Any:
         result: Any = None
         asserted = only_asserted(graph)
+        inside: dict[torch.fx.Node, list] = regions(graph)
+        passed = {n for nodes in inside.values() for n in nodes}
         for node in graph.nodes:
-            if node in asserted:
+            if node in inside:
+                self._mapped(inside[node])
+            elif node in passed:
+                pass
+            elif node in asserted:
                 self.cells[node] = Cell(None)
             elif node.op == "call_function":
                 self._call(node, owner)
@@ -230,6 +251,17 @@ class Walk:
             elif node.op == "placeholder" and node not in self.cells:
                 raise Refused(f"an input that was not given: {node.name}")
         return result
+
+    def _mapped(self, nodes: list[torch.fx.Node]) -> None:
+        """What torch.vmap maps, by the ops that it makes of it."""
+        try:
+            module, inputs, results = mapped(nodes)
+        except Exception as e:  # whatever PyTorch cannot map
+            raise Refused(f"torch.vmap: {next(iter(str(e).splitlines()), type(e).__name__)}", where(nodes[-1])) from e
+        for hole, given in zip([n for n in module.graph.nodes if n.op == "placeholder"], inputs):
+            self.cells[hole] = self.cells[given]
+        for r, x in zip(results, self.run(module.graph, module)):
+            self.cells[r] = self.cells[x]
 
     def _attribute(self, node: torch.fx.Node, owner: torch.nn.Module) -> None:
         value: Any = owner
@@ -318,6 +350,8 @@ class Walk:
             self.cells[node] = Cell(None)  # nobody reads it
         elif name in RANDOM:
             self._write_or_set(node, in_place, OPS[name.rstrip("_")](self.build, call))
+        elif torch.Tag.nondeterministic_seeded in target.tags and name.rstrip("_") not in OPS:
+            raise Refused(f"random numbers by {name}")
         elif name in METADATA_ONLY:
             self.cells[node] = Cell(self._made_of_nothing(node, target, call))
         elif self._constant(call) and not self._counts(name, call) and not self._drops(name, call):

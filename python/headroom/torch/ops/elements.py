@@ -406,7 +406,13 @@ def fill(b: Build, c: Call) -> Any:
 @op("dropout")
 def dropout(b: Build, c: Call) -> Any:
     x = c.x()
-    return b.dropout(b.whole(x), c["p"]) if c["train"] and c["p"] else x
+    return b.dropout(drawn_for(b, x), c["p"]) if c["train"] and c["p"] else x
+
+
+def drawn_for(b: Build, x: Any) -> Tensor:
+    """What has a row for each sample, or, as weights do, none."""
+    x = b.whole(x)
+    return x if x.rank and isinstance(x.shape[0], Size) else b.of_all_samples(x)
 
 
 @op("feature_dropout")
@@ -414,7 +420,7 @@ def feature_dropout(b: Build, c: Call) -> Any:
     x = c.x()
     if not c["train"] or not c["p"]:
         return x
-    return b.dropout(b.whole(x), c["p"], range(2, x.rank))
+    return b.dropout(drawn_for(b, x), c["p"], range(2, x.rank))
 
 
 @op("alpha_dropout", "feature_alpha_dropout")

@@ -1,0 +1,38 @@
+"""What wraps functions of a module and is nothing to the plan: torch.utils.checkpoint, which frees and recomputes as the plan itself does.
+
+The functions are called as if they stood there, while a module is traced and while it is compared.  PyTorch's own checkpoints are not the
+same in two cases: those with use_reentrant=True leave parameters without gradients where no input needs one, and batch norm inside moves its
+statistics twice a step."""
+from __future__ import annotations
+
+import contextlib
+from typing import Any, Callable, Iterator
+from unittest import mock
+
+from torch.utils import checkpoint
+
+
+class Plain:
+    """In place of the autograd function of use_reentrant=True."""
+
+    @staticmethod
+    def apply(function: Callable, preserve: bool, *args: Any) -> Any:
+        return function(*args)
+
+
+def around(*args: Any, **kwargs: Any) -> Iterator[None]:
+    """In place of the generator of use_reentrant=False: what stands before and after the call."""
+    yield
+
+
+PLAINLY: dict[str, Any] = {"CheckpointFunction": Plain, "_checkpoint_without_reentrant_generator": around,
+                           "_checkpoint_without_reentrant_generator_impl": around}
+
+
+@contextlib.contextmanager
+def checkpoints() -> Iterator[None]:
+    with contextlib.ExitStack() as stack:
+        for name, plain in PLAINLY.items():
+            if hasattr(checkpoint, name):  # versions differ
+                stack.enter_context(mock.patch.object(checkpoint, name, plain))
+        yield
