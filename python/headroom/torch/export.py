@@ -13,6 +13,7 @@ from unittest import mock
 
 import numpy as np
 import torch
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from .. import safetensors
 from ..build import Build, Const, Tensor
@@ -20,7 +21,7 @@ from ..exported import Exported
 from ..fuse import fuse
 from ..graph import Form, Model, Refused
 from ..loss import attach
-from ..place import raised_at
+from ..place import caller, raised_at
 from .ops import VIEWS, pairs
 from .outside import Kept
 from .picked import symbols
@@ -67,9 +68,10 @@ def program(module: torch.nn.Module, example: Sequence[Any], training: bool) -> 
     if script is not None:
         raise Never("a module of torch.jit.script or torch.jit.trace: torch.export takes the module that it was made of", script or "the module")
     dynamic = in_order(module, [{0: torch.export.Dim.DYNAMIC} for _ in example])
+    fixed: list[str] = []
     try:
         quiet = contextlib.redirect_stderr(io.StringIO())  # it prints whole graphs when it fails
-        with torch.enable_grad(), ready(module), stand_ins(), quiet, warnings.catch_warnings(record=True) as said:
+        with torch.enable_grad(), ready(module), stand_ins(), settled(fixed), quiet, warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always")
             made = torch.export.export(module, tuple(example), dynamic_shapes=dynamic)
         refuse_replaced(made, [str(w.message) for w in said])
@@ -86,8 +88,23 @@ def program(module: torch.nn.Module, example: Sequence[Any], training: bool) -> 
         elif "found a fake tensor in the exported program constant" in first:
             first = "an op that torch.export does not trace, such as one inside torch.vmap or torch.func"
         elif "specialized it to be a constant" in text:
-            first = "the module's code works for one size of the batch alone: it compares that size, or makes a number of it (len(), int())"
+            first = "the code works for one size of the batch alone: it compares that size, or makes a number of it (len(), int())"
+            raise Refused(f"torch.export: {first}", next(iter(fixed), "")) from e
         raise Refused(f"torch.export: {first}", place_of(text) or raised_at(e)) from e
+
+
+@contextlib.contextmanager
+def settled(places: list[str]) -> Iterator[None]:
+    """Notes the lines by which a size becomes a number, which torch.export does not name."""
+    own = ShapeEnv._set_replacement
+
+    def put(self: Any, a: Any, to: Any, *args: Any, **kwargs: Any) -> Any:
+        if to.is_number and a not in self.replacements:
+            places.append(caller())
+        return own(self, a, to, *args, **kwargs)
+
+    with mock.patch.object(ShapeEnv, "_set_replacement", put):
+        yield
 
 
 def refuse_replaced(ep: Any, said: Sequence[str]) -> None:

@@ -74,6 +74,10 @@ def index(b: Build, c: Call) -> Tensor:
     ids = [by[d] for d in used]
     if used != list(range(used[0], used[0] + len(used))):  # what the numbers pick then comes first
         return b.flat_rows(b.permute(x, used + [d for d in range(x.rank) if d not in used]), ids)
+    samples = next((k for k, i in enumerate(ids) if used[0] == 0 and every_sample(i, x.shape[k])), 0)
+    if samples:  # they come first
+        front = [samples, *(k for k in range(len(ids)) if k != samples)]
+        x, ids = b.permute(x, front + list(range(len(ids), x.rank))), [ids[k] for k in front]
     if used[0] == 0 and every_sample(ids[0], x.shape[0]):
         if len(ids) == 2 and same_of_all(ids):
             places = ids[1].array.reshape(-1)
