@@ -88,8 +88,8 @@ class Ours:
         self.kinds = watch(e.model.train) if kinks else []
         text = e.model.text()
         unwatch(e.model.train)
-        self.model = Opened.parse(without_chance(text))
         try:
+            self.model = Opened.parse(without_chance(text))
             self.train, self.eval = self.model.graph(batch, True), self.model.graph(batch, False)
         except Error as why:
             raise e.refused(why) from None

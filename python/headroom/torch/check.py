@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import math
 from typing import Any, Callable, Iterator, Mapping, Optional, Sequence
 from unittest import mock
@@ -16,7 +17,7 @@ from ..loss import class_dim
 from ..sides import Unlike
 from .export import as_real
 from .sides import Sides
-from .inlined import checkpoints
+from .inlined import checkpoints, without_generator
 from .twin import copied, in_f32, of_f32
 from .walk import array_of
 
@@ -107,7 +108,7 @@ def mean() -> Iterator[None]:
             stack.enter_context(mock.patch.object(torch.Tensor, name, still))
         for name, constant in (("randn_like", torch.zeros_like), ("randn", torch.zeros), ("rand_like", _halves_like), ("rand", _halves),
                             ("normal", _centre), ("bernoulli", _likely), ("randint", _whole), ("randint_like", _whole_like)):
-            stack.enter_context(mock.patch.object(torch, name, constant))
+            stack.enter_context(mock.patch.object(torch, name, without_generator(constant)))
         stack.enter_context(mock.patch.object(F, "scaled_dot_product_attention", attend))
         for name in ("lstm", "gru", "rnn_tanh", "rnn_relu"):
             stack.enter_context(mock.patch.object(torch._VF, name, recurrent(getattr(torch._VF, name))))
@@ -138,6 +139,8 @@ def flat(x: Any) -> list[torch.Tensor]:
         return [x] if x.dtype.is_floating_point else []
     if isinstance(x, Mapping):
         return [t for y in x.values() for t in flat(y)]
+    if dataclasses.is_dataclass(x):
+        return [t for f in dataclasses.fields(x) for t in flat(getattr(x, f.name))]
     return [t for y in x for t in flat(y)] if isinstance(x, (list, tuple)) else []
 
 

@@ -2,10 +2,12 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import inspect
 import io
 import linecache
 import re
+import sys
 import warnings
 from pathlib import Path
 from typing import Any, Iterator, Optional, Sequence
@@ -14,6 +16,7 @@ from unittest import mock
 import numpy as np
 import torch
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
+from torch.utils._pytree import SUPPORTED_NODES
 
 from .. import safetensors
 from ..build import Build, Const, Tensor
@@ -26,7 +29,7 @@ from .ops import VIEWS, pairs
 from .outside import Kept
 from .picked import symbols
 from .stand_ins import Never, stand_ins
-from .twin import halved, in_f32, of_f32
+from .twin import as_it_was, halved, in_f32, of_f32
 from .walk import Cell, Walk, array_of, declared, where
 
 
@@ -71,7 +74,7 @@ def program(module: torch.nn.Module, example: Sequence[Any], training: bool) -> 
     fixed: list[str] = []
     try:
         quiet = contextlib.redirect_stderr(io.StringIO())  # it prints whole graphs when it fails
-        with torch.enable_grad(), ready(module), stand_ins(), settled(fixed), quiet, warnings.catch_warnings(record=True) as said:
+        with torch.enable_grad(), as_it_was(module), ready(module), stand_ins(), settled(fixed), quiet, warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always")
             made = torch.export.export(module, tuple(example), dynamic_shapes=dynamic)
         refuse_replaced(made, [str(w.message) for w in said])
@@ -80,6 +83,8 @@ def program(module: torch.nn.Module, example: Sequence[Any], training: bool) -> 
         raise
     except Exception as e:  # the exporter's own words name the user's line
         text = str(e)
+        if returned(text):
+            return program(module, example, training)
         first = next((line for line in text.splitlines() if line.strip()), type(e).__name__).strip()
         if "data-dependent" in first:
             first = "Python code that looks at the value of a tensor (if, while, int(), .item())"
@@ -91,6 +96,16 @@ def program(module: torch.nn.Module, example: Sequence[Any], training: bool) -> 
             first = "the code works for one size of the batch alone: it compares that size, or makes a number of it (len(), int())"
             raise Refused(f"torch.export: {first}", next(iter(fixed), "")) from e
         raise Refused(f"torch.export: {first}", place_of(text) or raised_at(e)) from e
+
+
+def returned(text: str) -> bool:
+    """Whether forward() returns a dataclass that torch.export did not know, and now does."""
+    named = re.search(r"Found <class '([\w.]+)\.(\w+)'> in output", text)
+    made = getattr(sys.modules.get(named[1]), named[2], None) if named else None
+    if not dataclasses.is_dataclass(made) or made in SUPPORTED_NODES:
+        return False
+    torch.export.register_dataclass(made)
+    return True
 
 
 @contextlib.contextmanager

@@ -1,4 +1,4 @@
-"""What wraps functions of a module and is nothing to the plan: torch.utils.checkpoint, which frees and recomputes as the plan itself does.
+"""What a module may use and is nothing to the plan: torch.utils.checkpoint, which frees and recomputes as the plan itself does, and generators.
 
 The functions are called as if they stood there, while a module is traced and while it is compared.  PyTorch's own checkpoints are not the
 same in two cases: those with use_reentrant=True leave parameters without gradients where no input needs one, and batch norm inside moves its
@@ -27,6 +27,14 @@ def around(*args: Any, **kwargs: Any) -> Iterator[None]:
 
 PLAINLY: dict[str, Any] = {"CheckpointFunction": Plain, "_checkpoint_without_reentrant_generator": around,
                            "_checkpoint_without_reentrant_generator_impl": around}
+
+
+def without_generator(draw: Callable) -> Callable:
+    """torch.randn and the like with a generator=, for which torch.export has no size of a batch; the numbers are Headroom's in any case."""
+    def drawn(*args: Any, generator: Any = None, **kwargs: Any) -> Any:
+        return draw(*args, **kwargs)
+
+    return drawn
 
 
 @contextlib.contextmanager

@@ -1,12 +1,39 @@
-"""Copies of a module: for a comparison, and with numbers of f32 in place of 16 bits."""
+"""Copies of a module: for a comparison, and with numbers of f32 in place of 16 bits; and the module itself after it was traced."""
 from __future__ import annotations
 
+import contextlib
 import copy
-from typing import Any, Sequence
+from typing import Any, Iterator, Sequence
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.utils._pytree import tree_leaves
 
 HALVES = (torch.float16, torch.bfloat16)
+
+
+@contextlib.contextmanager
+def as_it_was(module: torch.nn.Module) -> Iterator[None]:
+    """What forward() keeps in attributes while it is traced is gone afterwards: tensors without numbers, which no copy can be made of."""
+    before = [(m, {k: copy.copy(v) if isinstance(v, (list, dict)) else v for k, v in vars(m).items()}, dict(vars(m))) for m in module.modules()]
+    try:
+        yield
+    finally:
+        for m, was, own in before:
+            for k, v in list(vars(m).items()):
+                if not traced(v):
+                    continue
+                if k not in was:
+                    del vars(m)[k]
+                    continue
+                if isinstance(own[k], (list, dict)):
+                    own[k].clear()
+                    (own[k].extend if isinstance(own[k], list) else own[k].update)(was[k])
+                vars(m)[k] = own[k]
+
+
+def traced(x: Any) -> bool:
+    return any(isinstance(t, FakeTensor) for t in tree_leaves(x))
 
 
 def copied(module: torch.nn.Module) -> torch.nn.Module:

@@ -370,6 +370,9 @@ def detach(b: Build, c: Call) -> Any:
     return b.map1("stop_gradient", c["self"]) if c["self"].type == "f32" else c["self"]
 
 
+WHOLE = ("bool", "int64", "int32", "int16", "int8", "uint8")
+
+
 @op("to", "_to_copy", "type_as", "float", "double")
 def to(b: Build, c: Call) -> Any:
     x, dtype = c["self"], str(c.node.meta["val"].dtype)[6:]
@@ -380,7 +383,12 @@ def to(b: Build, c: Call) -> Any:
     if dtype == "bool":
         return b.compare("not_equal", x, Const(np.float32(0)))
     if dtype in ("int64", "int32"):
-        return x if was in ("bool", "int64", "int32") else b.cast(x, "i32")
+        return x if was in WHOLE else b.cast(x, "i32")
+    if dtype in WHOLE and was == "bool":
+        return x
+    if dtype in WHOLE and was.startswith("float"):
+        whole = trunc(b, c)
+        return b.cast(modulo(b, whole, operand(256)) if dtype == "uint8" else whole, "i32")
     if dtype == "float64":
         c.walk.note("a cast to float64 is computed in f32")
     if dtype in ("float32", "float64"):
@@ -399,6 +407,20 @@ def copy(b: Build, c: Call) -> Any:
 def fill(b: Build, c: Call) -> Any:
     return Const(np.full([d.at(b.batch) if isinstance(d, Size) else d for d in c["self"].shape],
                          c.get("value", 0), "float32"), c["self"].shape)
+
+
+@op("fake_quantize_per_tensor_affine", "fake_quantize_per_channel_affine")
+def fake_quantize(b: Build, c: Call) -> Tensor:
+    """In steps of a scale; the gradient passes where the number of the step is in range."""
+    x, axis = b.whole(c["self"]), c.get("axis")
+    scale, zero = (operand(c[k]) if axis is None else b.reshape(b.tensor(operand(c[k])), tuple(-1 if d == axis % x.rank else 1 for d in range(x.rank)))
+                   for k in ("scale", "zero_point"))
+    low, high = float(c["quant_min"]), float(c["quant_max"])
+    steps = b.map2("add", b.function("round", b.map2("div", x, scale)), zero)
+    held = b.map2("mul", b.map2("sub", b.clip(steps, low, high), zero), scale)
+    inside = b.compare("both", b.compare("greater_equal", steps, operand(low)), b.compare("less_equal", steps, operand(high)))
+    moves = b.map2("sub", x, b.map1("stop_gradient", x))
+    return b.map2("add", b.map1("stop_gradient", held), b.map2("mul", moves, b.map1("stop_gradient", inside)))
 
 
 # ---- random ----
