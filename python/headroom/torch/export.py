@@ -88,7 +88,9 @@ def program(module: torch.nn.Module, example: Sequence[Any], training: bool) -> 
         first = next((line for line in text.splitlines() if line.strip()), type(e).__name__).strip()
         if "data-dependent" in first:
             first = "Python code that looks at the value of a tensor (if, while, int(), .item())"
-        elif re.fullmatch(r"aten\.[\w.]+", first):
+            place = place_of(text) or raised_at(e)
+            raise Refused(f"torch.export: {first}{way_out(place)}", place) from e
+        if re.fullmatch(r"aten\.[\w.]+", first):
             first = f"{first} has a result that depends on data in a way that cannot be traced"
         elif "found a fake tensor in the exported program constant" in first:
             first = "an op that torch.export does not trace, such as one inside torch.vmap or torch.func"
@@ -128,6 +130,15 @@ def refuse_replaced(ep: Any, said: Sequence[str]) -> None:
     kept = sorted(replaced & {str(s.target) for s in ep.graph_signature.input_specs if s.kind.name == "CONSTANT_TENSOR"})
     if kept:
         raise Never(f"forward() reads the tensor {kept[0]} and replaces it, and it is no buffer: register_buffer() makes it part of the model")
+
+
+def way_out(line: str) -> str:
+    """What to write instead, told from the line."""
+    if ".any()" in line:
+        return "; rows that a mask picks may be none, so x[mask] needs no such test"
+    if re.search(r"\bmax(imum)?\b", line):
+        return "; a length can be that of the padded batch, x.shape[1]"
+    return "; torch.where chooses by values, and x.shape has the sizes"
 
 
 def place_of(text: str) -> str:
