@@ -82,6 +82,20 @@ def _halves(*size: Any, **kwargs: Any) -> torch.Tensor:
     return torch.full(size[0] if len(size) == 1 and not isinstance(size[0], int) else size, 0.5)
 
 
+def first_of_equals(own: Callable) -> dict[str, Callable]:
+    """Sorting by which equal elements keep their order, as ours do: in PyTorch it is open, and what is drawn is equal here."""
+    def sort(input: torch.Tensor, dim: int = -1, descending: bool = False, stable: bool = True, **kwargs: Any) -> Any:
+        return own(input, dim=dim, descending=descending, stable=True)
+
+    def argsort(input: torch.Tensor, dim: int = -1, descending: bool = False, stable: bool = True) -> torch.Tensor:
+        return sort(input, dim, descending).indices
+
+    def topk(input: torch.Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True, **kwargs: Any) -> Any:
+        return torch.return_types.topk([t.narrow(dim, 0, k) for t in sort(input, dim, largest)])
+
+    return {"sort": sort, "argsort": argsort, "topk": topk}
+
+
 @contextlib.contextmanager
 def mean() -> Iterator[None]:
     """Inside, dropout lets everything through, bernoulli_(p) gives p, and what else is drawn is its mean."""
@@ -109,6 +123,9 @@ def mean() -> Iterator[None]:
         for name, constant in (("randn_like", torch.zeros_like), ("randn", torch.zeros), ("rand_like", _halves_like), ("rand", _halves),
                             ("normal", _centre), ("bernoulli", _likely), ("randint", _whole), ("randint_like", _whole_like)):
             stack.enter_context(mock.patch.object(torch, name, without_generator(constant)))
+        for name, ordered in first_of_equals(torch.sort).items():
+            stack.enter_context(mock.patch.object(torch, name, ordered))
+            stack.enter_context(mock.patch.object(torch.Tensor, name, ordered))
         stack.enter_context(mock.patch.object(F, "scaled_dot_product_attention", attend))
         for name in ("lstm", "gru", "rnn_tanh", "rnn_relu"):
             stack.enter_context(mock.patch.object(torch._VF, name, recurrent(getattr(torch._VF, name))))

@@ -256,6 +256,19 @@ def sort(b: Build, c: Call) -> Any:
     return both[1] if "argsort" in str(c.node.target) else both
 
 
+@op("searchsorted", "bucketize")
+def searchsorted(b: Build, c: Call) -> Tensor:
+    """How many of a sorted row are less, or no more."""
+    x, row = b.tensor(operand(c["self"])), operand(c.first("sorted_sequence", "boundaries"))
+    if c.get("sorter") is not None:
+        raise Refused("searchsorted with a sorter")
+    right = c["right"] or c.get("side") == "right"
+    if row.rank > 1:  # one for each row of x
+        row = b.unsqueeze(b.tensor(row), row.rank - 1)
+    under = b.compare("less_equal" if right else "less", row, b.unsqueeze(x, x.rank))
+    return b.cast(b.reduce("sum", under, [-1], False), "i32")
+
+
 @op("kthvalue")
 def kthvalue(b: Build, c: Call) -> list:
     x, d = b.whole(c["self"]), c["dim"] % c["self"].rank
