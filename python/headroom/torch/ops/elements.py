@@ -409,20 +409,6 @@ def fill(b: Build, c: Call) -> Any:
                          c.get("value", 0), "float32"), c["self"].shape)
 
 
-@op("fake_quantize_per_tensor_affine", "fake_quantize_per_channel_affine")
-def fake_quantize(b: Build, c: Call) -> Tensor:
-    """In steps of a scale; the gradient passes where the number of the step is in range."""
-    x, axis = b.whole(c["self"]), c.get("axis")
-    scale, zero = (operand(c[k]) if axis is None else b.reshape(b.tensor(operand(c[k])), tuple(-1 if d == axis % x.rank else 1 for d in range(x.rank)))
-                   for k in ("scale", "zero_point"))
-    low, high = float(c["quant_min"]), float(c["quant_max"])
-    steps = b.map2("add", b.function("round", b.map2("div", x, scale)), zero)
-    held = b.map2("mul", b.map2("sub", b.clip(steps, low, high), zero), scale)
-    inside = b.compare("both", b.compare("greater_equal", steps, operand(low)), b.compare("less_equal", steps, operand(high)))
-    moves = b.map2("sub", x, b.map1("stop_gradient", x))
-    return b.map2("add", b.map1("stop_gradient", held), b.map2("mul", moves, b.map1("stop_gradient", inside)))
-
-
 # ---- random ----
 
 @op("dropout")
