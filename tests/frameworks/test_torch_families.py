@@ -149,9 +149,27 @@ class Families(Compared):
 
         def f(x, pool):
             place = torch.bucketize(x, edges) + torch.searchsorted(edges, x.detach(), right=True)
-            return x * place + torch.cov(x[..., 0].T).sum() + torch.corrcoef(x[..., 1].T).pow(2).sum() + pool(x.repeat(1, 5, 3)[:, None])[:, 0, :1, :8]
+            return x * place + torch.logcumsumexp(x, 1) + torch.cummax(x, 1)[0] * torch.cumprod(x, 1) + torch.cov(x[..., 0].T).sum() + torch.corrcoef(x[..., 1].T).pow(2).sum() + pool(x.repeat(1, 5, 3)[:, None])[:, 0, :1, :8]
 
         self.same(Of(f, nn.MaxPool2d((17, 16), (3, 1))), reals(4, 8), batches=(4, 6))
+
+    def test_points(self) -> None:
+        """Farthest points and what lies around them, picked by numbers of samples that are repeated."""
+        def f(x):
+            sample = torch.arange(x.shape[0])
+            far = torch.cdist(x.detach(), x.detach())
+            near = far[:, :3].sort(dim=-1)[1][:, :, :4]
+            picked = x[sample.view(-1, 1, 1).repeat(1, 3, 4), near, :].amax(2)
+            return picked + x[sample, far.sum(1).max(-1)[1], :].view(-1, 1, 8)
+
+        self.same(Of(f), reals(6, 8))
+
+    def test_smooth_resizing(self) -> None:
+        def f(x):
+            image = x[:, None].repeat(1, 2, 1, 1)
+            return sum(F.interpolate(image, (3, 5), mode=mode, antialias=True).mean(1) for mode in ("bilinear", "bicubic"))
+
+        self.same(Of(f), reals(9, 8))
 
     def test_parameters_without_elements(self) -> None:
         self.same(Of(lambda x, inner: torch.cat([x, inner(x)], 1), nn.Linear(8, 0)), reals(8))

@@ -350,7 +350,7 @@ class Walk:
             self.cells[node] = Cell(None)  # nobody reads it
         elif name in RANDOM:
             self._write_or_set(node, in_place, OPS[name.rstrip("_")](self.build, call))
-        elif torch.Tag.nondeterministic_seeded in target.tags and name.rstrip("_") not in OPS:
+        elif torch.Tag.nondeterministic_seeded in target.tags and name.rstrip("_") not in OPS and self._constant(call):
             raise Refused(f"random numbers by {name}")
         elif name in METADATA_ONLY:
             self.cells[node] = Cell(self._made_of_nothing(node, target, call))
@@ -413,7 +413,10 @@ class Walk:
             return isinstance(call[number], Size)
         if name == "arange":
             return isinstance(call.get("start"), Size) or isinstance(call.get("step"), Size)
-        if name in ("roll", "flip", "cat", "repeat", "stack"):
+        if name == "repeat" and isinstance(call["self"], Const):  # not of the samples
+            times = call["repeats"][len(call["repeats"]) - call["self"].rank:]
+            return any(isinstance(n, Size) and k != 1 for n, k in zip(call["self"].shape, times)) and self._numbers(call["self"])
+        if name in ("roll", "flip", "cat", "stack"):
             return any(self._numbers(x) for x in call.values())
         return name.rstrip("_") in ("add", "sub", "mul", "div", "rsub", "remainder") and any(isinstance(x, Size) for x in call.values())
 

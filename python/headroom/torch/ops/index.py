@@ -83,7 +83,7 @@ def index(b: Build, c: Call) -> Tensor:
             places = ids[1].array.reshape(-1)
             whole = np.array_equal(places, np.arange(x.shape[1]) if isinstance(x.shape[1], int) else [])
             return b.reshape(x if whole else b.take(x, 1, Const(places)), c.shape())
-        if len(ids) == 2:
+        if len(ids) == 2 and ids[0].rank <= 2 and ids[1].rank <= 2:
             return b.reshape(b.rows_of(x, ids[1]), c.shape())
         return b.reshape(b.places_of(x, ids[1:], c.shape()[:len(c.shape()) - x.rank + len(ids)]), c.shape())
     front = used + [d for d in range(x.rank) if d not in used]
@@ -111,8 +111,10 @@ def masks(x: Any) -> bool:
 
 def every_sample(x: Any, n: Any) -> bool:
     """arange over the batch, in whatever shape."""
-    return isinstance(x, Const) and isinstance(n, Size) and x.array.size == x.array.shape[0] \
-        and np.array_equal(x.array.reshape(-1), np.arange(x.array.size)) and x.shape[0] == n
+    if not isinstance(x, Const) or not isinstance(n, Size) or not x.rank or x.shape[0] != n:
+        return False
+    rows = np.arange(len(x.array)).reshape(-1, *[1] * (x.array.ndim - 1))
+    return np.array_equal(x.array, np.broadcast_to(rows, x.array.shape))
 
 
 @op("gather")

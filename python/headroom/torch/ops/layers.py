@@ -4,6 +4,7 @@ from __future__ import annotations
 from typing import Any, Optional
 
 import numpy as np
+import torch
 
 from ...build import MASKED, Build, Const, Tensor
 from ...graph import Refused
@@ -208,6 +209,20 @@ def upsample(b: Build, c: Call) -> Tensor:
     scales = c.get("scale_factors") or [c.get(k) for k in ("scales_d", "scales_h", "scales_w") if k in c] or [c.get("scales")]
     scales = list(scales) if len(scales) == x.rank - 2 else [None] * (x.rank - 2)
     return b.interpolate(x, c.shape()[2:], mode, bool(c.get("align_corners")), scales)
+
+
+@op("_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa")
+def smoothed(b: Build, c: Call) -> Tensor:
+    """With antialiasing: a matrix for each dimension, which PyTorch makes of unit vectors."""
+    x, mode = b.tensor(c.x()), "bicubic" if "cubic" in str(c.node.target) else "bilinear"
+    scales = [c.get(k) for k in ("scales_h", "scales_w")]
+    if any(by is not None and abs(by * was - size) > 1e-6 for by, was, size in zip(scales, x.shape[2:], c.shape()[2:])):
+        raise Refused("antialiasing by a scale that is not that of the sizes")
+    for d, size in ((2, c.shape()[2]), (3, c.shape()[3])):
+        unit = torch.eye(x.shape[d]).view(1, x.shape[d], 1, x.shape[d])
+        made = torch.nn.functional.interpolate(unit, (1, size), mode=mode, antialias=True, align_corners=c["align_corners"])
+        x = b.along(x, d, made[0, :, 0].T.numpy())
+    return x
 
 
 @op("pixel_shuffle")
