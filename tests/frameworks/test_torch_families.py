@@ -149,9 +149,18 @@ class Families(Compared):
 
         def f(x, pool):
             place = torch.bucketize(x, edges) + torch.searchsorted(edges, x.detach(), right=True)
-            return x * place + torch.logcumsumexp(x, 1) + torch.cummax(x, 1)[0] * torch.cumprod(x, 1) + torch.cov(x[..., 0].T).sum() + torch.corrcoef(x[..., 1].T).pow(2).sum() + pool(x.repeat(1, 5, 3)[:, None])[:, 0, :1, :8]
+            y = x * place + torch.logcumsumexp(x, 1) + torch.cummax(x, 1)[0] * torch.cumprod(x, 1)
+            return y + torch.cov(x[..., 0].T).sum() + torch.corrcoef(x[..., 1].T).pow(2).sum() + pool(x.repeat(1, 5, 3)[:, None])[:, 0, :1, :8]
 
         self.same(Of(f, nn.MaxPool2d((17, 16), (3, 1))), reals(4, 8), batches=(4, 6))
+
+    def test_windows_over_one_another(self) -> None:
+        """As the inverse of a Fourier transform of short times sums them."""
+        def f(x):
+            windows = x.unfold(1, 3, 2) * torch.tensor([0.5, 1.0, 0.25])  # (N, 2, 8, 3)
+            return torch.ops.aten.unfold_backward(windows, [x.shape[0], 6, 8], 1, 3, 2) + x
+
+        self.same(Of(f), reals(6, 8))
 
     def test_points(self) -> None:
         """Farthest points and what lies around them, picked by numbers of samples that are repeated."""

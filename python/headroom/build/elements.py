@@ -195,4 +195,4 @@ class Elements(Shapes):
 
     def of_all_samples(self, t: Tensor) -> Tensor:
         """As it is, and seen to depend on the whole batch: what it draws is the same for all samples, so the batch is not split."""
-        return self.map2("add", t, self.affine(self.count(Size(1)), 0.0))
+        return self.map2("add", t, self.affine(self.tensor(self.count(Size(1))), 0.0))

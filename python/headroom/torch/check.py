@@ -91,7 +91,8 @@ def first_of_equals(own: Callable) -> dict[str, Callable]:
         return sort(input, dim, descending).indices
 
     def topk(input: torch.Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True, **kwargs: Any) -> Any:
-        return torch.return_types.topk([t.narrow(dim, 0, k) for t in sort(input, dim, largest)])
+        first, places = (t.narrow(dim, 0, k) for t in sort(input, dim, largest))
+        return torch.return_types.topk((first, places))
 
     return {"sort": sort, "argsort": argsort, "topk": topk}
 

@@ -25,12 +25,13 @@ from ..fuse import fuse
 from ..graph import Form, Model, Refused
 from ..loss import attach
 from ..place import caller, raised_at
+from .nodes import where
 from .ops import VIEWS, pairs
 from .outside import Kept
 from .picked import symbols
 from .stand_ins import Never, stand_ins
 from .twin import as_it_was, halved, in_f32, of_f32
-from .walk import Cell, Walk, array_of, declared, where
+from .walk import Cell, Walk, array_of, declared
 
 
 @contextlib.contextmanager
@@ -103,8 +104,8 @@ def program(module: torch.nn.Module, example: Sequence[Any], training: bool) -> 
 def returned(text: str) -> bool:
     """Whether forward() returns a dataclass that torch.export did not know, and now does."""
     named = re.search(r"Found <class '([\w.]+)\.(\w+)'> in output", text)
-    made = getattr(sys.modules.get(named[1]), named[2], None) if named else None
-    if not dataclasses.is_dataclass(made) or made in SUPPORTED_NODES:
+    made: Any = getattr(sys.modules.get(named[1]), named[2], None) if named else None
+    if not isinstance(made, type) or not dataclasses.is_dataclass(made) or made in SUPPORTED_NODES:
         return False
     torch.export.register_dataclass(made)
     return True

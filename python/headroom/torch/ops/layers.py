@@ -8,6 +8,7 @@ import torch
 
 from ...build import MASKED, Build, Const, Tensor
 from ...graph import Refused
+from ...size import product
 from .call import Call, op, operand, some
 
 # ---- products ----
@@ -252,6 +253,21 @@ def channel_shuffle(b: Build, c: Call) -> Tensor:
 @op("unfold")
 def unfold(b: Build, c: Call) -> Tensor:
     return b.unfold(b.tensor(c["self"]), c["dimension"], c["size"], c["step"])
+
+
+@op("unfold_backward")
+def folded(b: Build, c: Call) -> Tensor:
+    """Windows laid over one another and summed, as inverse Fourier transforms of short times do."""
+    x, size, step = b.whole(c["grad_in"]), c["size"], c["step"]
+    d = c["dim"] % (x.rank - 1)
+    others = [i for i in range(x.rank - 1) if i != d]
+    y = b.permute(x, [*others, x.rank - 1, d])  # (..., size, windows)
+    lead, count = y.shape[:-2], y.shape[-1]
+    unit = b.tensor(Const(np.eye(size, dtype="float32").reshape(size, 1, size)))
+    y = b.conv_transpose(b.reshape(y, (product(lead), size, count)), unit, None, [step], [0], [0], [1], 1)
+    y = b.reshape(y, lead + ((count - 1) * step + size,))
+    y = b.pad(y, {y.rank - 1: (0, c.shape()[d] - y.shape[-1])})
+    return b.permute(y, [(others + [d]).index(i) for i in range(y.rank)])
 
 
 @op("im2col")
