@@ -180,6 +180,23 @@ class Families(Compared):
 
         self.same(Of(f), reals(9, 8))
 
+    def test_functions_around_parts_of_the_module(self) -> None:
+        """A lambda, and a hook that keeps what it sees: the comparison is of a copy, and leaves the module's own parts alone."""
+        class Keeps(Of):
+            def __init__(self) -> None:
+                super().__init__(None, nn.Linear(8, 8))
+                inner, self.seen = self.inner[0], {}
+                self.twice = lambda x: inner(torch.tanh(inner(x)))
+                self.first.register_forward_hook(lambda module, given, out: self.seen.update(first=out))
+
+            def forward(self, x: torch.Tensor) -> torch.Tensor:
+                y = self.twice(self.first(x))
+                return self.weighted(y + self.seen["first"])
+
+        module = Keeps()
+        self.same(module, reals(8))
+        self.assertTrue(all(p.grad is None for p in module.parameters()))
+
     def test_parameters_without_elements(self) -> None:
         self.same(Of(lambda x, inner: torch.cat([x, inner(x)], 1), nn.Linear(8, 0)), reals(8))
 
