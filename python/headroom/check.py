@@ -49,7 +49,7 @@ def standing(array: np.ndarray, order: Sequence[int]) -> np.ndarray:
 
 
 def parameters(e: Exported) -> list[str]:
-    return [n for n in e.weights if n in e.model.train.named and e.model.train.named[n].entry.kind == "param"
+    return [n for n, a in e.weights.items() if a.size and n in e.model.train.named and e.model.train.named[n].entry.kind == "param"
             and " frozen" not in e.model.train.named[n].entry.tail]
 
 
@@ -88,8 +88,8 @@ class Ours:
         self.kinds = watch(e.model.train) if kinks else []
         text = e.model.text()
         unwatch(e.model.train)
-        self.model = Opened.parse(without_chance(text))
         try:
+            self.model = Opened.parse(without_chance(text))
             self.train, self.eval = self.model.graph(batch, True), self.model.graph(batch, False)
         except Error as why:
             raise e.refused(why) from None
@@ -105,11 +105,13 @@ class Ours:
     def put_weights(self, weights: Mapping[str, np.ndarray]) -> None:
         for name, a in weights.items():
             for graph in (0, 1):
-                if self.run.graphs[graph].has(name):
+                if a.size and self.run.graphs[graph].has(name):  # what has no elements has no place
                     self.run.put(name, lying(a, self._order(name)), graph)
                     break
 
     def get(self, name: str) -> np.ndarray:
+        if not self.e.weights[name].size:
+            return self.e.weights[name]
         graph = 0 if self.train.has(name) else 1
         return standing(self.run.get(name, graph), self._order(name))
 
@@ -230,7 +232,7 @@ def compare(a: Outcome, b: Outcome, states: Sequence[str]) -> Compared:
     that is more: a gradient below that is a sum that cancels (a scale or bias before a norm), and shows the rounding of its terms."""
     largest = max((float(np.abs(g).max()) for g in b.gradients.values() if g.size), default=0.0)
     gradients = {n: apart(a.gradients[n], g, 1e-2 * largest) for n, g in b.gradients.items() if n in a.gradients}
-    missing = [n for n, g in b.gradients.items() if n not in a.gradients and np.abs(g).max() > 0]
+    missing = [n for n, g in b.gradients.items() if n not in a.gradients and g.any()]
     worst = max(gradients, key=lambda n: gradients[n]) if gradients else ""
     return Compared(apart(np.array(a.losses[:1]), np.array(b.losses[:1])), gradients.get(worst, 0.0), worst,
                     apart(np.array(a.losses), np.array(b.losses)),

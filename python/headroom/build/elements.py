@@ -6,7 +6,6 @@ from typing import Optional, Sequence
 
 import numpy as np
 
-from ..graph import Refused
 from ..size import Dim, Shape, Size, at, product
 from .shapes import Shapes
 from .tensor import Any, Const, Tensor, uniform
@@ -186,9 +185,14 @@ class Elements(Shapes):
         return self.map1("noise", t, of=of, scale=float(scale)) if scale else t
 
     def random(self, shape: Shape, of: str, low: float, high: float) -> Tensor:
-        """uniform between low and high; normal with mean low and deviation high."""
-        if not shape or not isinstance(shape[0], Size):
-            raise Refused("random numbers that all samples share; draw some for each: the first size is that of the batch")
+        """uniform between low and high; normal with mean low and deviation high.  Draws are numbered by the first dimension."""
+        if not shape:
+            return self.reshape(self.random((1,), of, low, high), ())
         uniform_ = of == "uniform"
         t = Tensor(self.form.fill("f32", shape, (low + high) / 2 if uniform_ else low))
+        t = t if isinstance(shape[0], Size) else self.of_all_samples(t)
         return self.add_noise(t, of, high - low if uniform_ else high)
+
+    def of_all_samples(self, t: Tensor) -> Tensor:
+        """As it is, and seen to depend on the whole batch: what it draws is the same for all samples, so the batch is not split."""
+        return self.map2("add", t, self.affine(self.tensor(self.count(Size(1))), 0.0))

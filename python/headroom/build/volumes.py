@@ -14,6 +14,9 @@ from .images import Images
 from .tensor import LOW, Any, Const, Tensor, window
 
 
+MOST = 256  # places of a window of max_pool
+
+
 class Volumes(Images):
     def conv(self, x: Tensor, weight: Any, bias: Optional[Any], stride: Sequence[int], pads: Sequence[tuple[int, int]],
              dilation: Sequence[int], groups: int) -> Tensor:
@@ -91,6 +94,9 @@ class Volumes(Images):
         if x.rank == 3:
             y = self.pool(op, self.unsqueeze(x, 2), (1, *kernel), (1, *stride), (0, pads[0], 0, pads[0]), ceil, count_pad)
             return self.squeeze(y, [2])
+        if x.rank == 4 and op == "max_pool" and kernel[0] * kernel[1] > MOST and min(kernel) > 1:  # along rows, then along columns
+            x = self.pooled(op, x, (1, kernel[1]), (1, stride[1]), (0, pads[1]), ceil)
+            return self.pooled(op, x, (kernel[0], 1), (stride[0], 1), (pads[0], 0), ceil)
         if x.rank == 4:
             return self.pool(op, x, kernel, stride, tuple(pads) * 2, ceil, count_pad)
         n, c, d = x.shape[:3]

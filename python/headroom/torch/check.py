@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import math
 from typing import Any, Callable, Iterator, Mapping, Optional, Sequence
 from unittest import mock
@@ -16,6 +17,7 @@ from ..loss import class_dim
 from ..sides import Unlike
 from .export import as_real
 from .sides import Sides
+from .inlined import checkpoints, without_generator
 from .twin import copied, in_f32, of_f32
 from .walk import array_of
 
@@ -80,6 +82,21 @@ def _halves(*size: Any, **kwargs: Any) -> torch.Tensor:
     return torch.full(size[0] if len(size) == 1 and not isinstance(size[0], int) else size, 0.5)
 
 
+def first_of_equals(own: Callable) -> dict[str, Callable]:
+    """Sorting by which equal elements keep their order, as ours do: in PyTorch it is open, and what is drawn is equal here."""
+    def sort(input: torch.Tensor, dim: int = -1, descending: bool = False, stable: bool = True, **kwargs: Any) -> Any:
+        return own(input, dim=dim, descending=descending, stable=True)
+
+    def argsort(input: torch.Tensor, dim: int = -1, descending: bool = False, stable: bool = True) -> torch.Tensor:
+        return sort(input, dim, descending).indices
+
+    def topk(input: torch.Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True, **kwargs: Any) -> Any:
+        first, places = (t.narrow(dim, 0, k) for t in sort(input, dim, largest))
+        return torch.return_types.topk((first, places))
+
+    return {"sort": sort, "argsort": argsort, "topk": topk}
+
+
 @contextlib.contextmanager
 def mean() -> Iterator[None]:
     """Inside, dropout lets everything through, bernoulli_(p) gives p, and what else is drawn is its mean."""
@@ -95,6 +112,7 @@ def mean() -> Iterator[None]:
         for name in ("alpha_dropout", "feature_alpha_dropout"):
             stack.enter_context(mock.patch.object(F, name, _alpha))
         stack.enter_context(mock.patch.object(F, "rrelu", _leaky))
+        stack.enter_context(checkpoints())
         stack.callback(torch.backends.mha.set_fastpath_enabled, torch.backends.mha.get_fastpath_enabled())
         torch.backends.mha.set_fastpath_enabled(False)  # it leaves 0 where padding is, which training does not
         for name in ("dropout", "dropout1d", "dropout2d", "dropout3d"):
@@ -105,7 +123,10 @@ def mean() -> Iterator[None]:
             stack.enter_context(mock.patch.object(torch.Tensor, name, still))
         for name, constant in (("randn_like", torch.zeros_like), ("randn", torch.zeros), ("rand_like", _halves_like), ("rand", _halves),
                             ("normal", _centre), ("bernoulli", _likely), ("randint", _whole), ("randint_like", _whole_like)):
-            stack.enter_context(mock.patch.object(torch, name, constant))
+            stack.enter_context(mock.patch.object(torch, name, without_generator(constant)))
+        for name, ordered in first_of_equals(torch.sort).items():
+            stack.enter_context(mock.patch.object(torch, name, ordered))
+            stack.enter_context(mock.patch.object(torch.Tensor, name, ordered))
         stack.enter_context(mock.patch.object(F, "scaled_dot_product_attention", attend))
         for name in ("lstm", "gru", "rnn_tanh", "rnn_relu"):
             stack.enter_context(mock.patch.object(torch._VF, name, recurrent(getattr(torch._VF, name))))
@@ -136,6 +157,8 @@ def flat(x: Any) -> list[torch.Tensor]:
         return [x] if x.dtype.is_floating_point else []
     if isinstance(x, Mapping):
         return [t for y in x.values() for t in flat(y)]
+    if dataclasses.is_dataclass(x):
+        return [t for f in dataclasses.fields(x) for t in flat(getattr(x, f.name))]
     return [t for y in x for t in flat(y)] if isinstance(x, (list, tuple)) else []
 
 

@@ -2,10 +2,12 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import inspect
 import io
 import linecache
 import re
+import sys
 import warnings
 from pathlib import Path
 from typing import Any, Iterator, Optional, Sequence
@@ -13,6 +15,8 @@ from unittest import mock
 
 import numpy as np
 import torch
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
+from torch.utils._pytree import SUPPORTED_NODES
 
 from .. import safetensors
 from ..build import Build, Const, Tensor
@@ -20,13 +24,14 @@ from ..exported import Exported
 from ..fuse import fuse
 from ..graph import Form, Model, Refused
 from ..loss import attach
-from ..place import raised_at
+from ..place import caller, raised_at
+from .nodes import where
 from .ops import VIEWS, pairs
 from .outside import Kept
 from .picked import symbols
 from .stand_ins import Never, stand_ins
-from .twin import halved, in_f32, of_f32
-from .walk import Cell, Walk, array_of, declared, where
+from .twin import as_it_was, halved, in_f32, of_f32
+from .walk import Cell, Walk, array_of, declared
 
 
 @contextlib.contextmanager
@@ -67,9 +72,10 @@ def program(module: torch.nn.Module, example: Sequence[Any], training: bool) -> 
     if script is not None:
         raise Never("a module of torch.jit.script or torch.jit.trace: torch.export takes the module that it was made of", script or "the module")
     dynamic = in_order(module, [{0: torch.export.Dim.DYNAMIC} for _ in example])
+    fixed: list[str] = []
     try:
         quiet = contextlib.redirect_stderr(io.StringIO())  # it prints whole graphs when it fails
-        with torch.enable_grad(), ready(module), stand_ins(), quiet, warnings.catch_warnings(record=True) as said:
+        with torch.enable_grad(), as_it_was(module), ready(module), stand_ins(), settled(fixed), quiet, warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always")
             made = torch.export.export(module, tuple(example), dynamic_shapes=dynamic)
         refuse_replaced(made, [str(w.message) for w in said])
@@ -78,16 +84,45 @@ def program(module: torch.nn.Module, example: Sequence[Any], training: bool) -> 
         raise
     except Exception as e:  # the exporter's own words name the user's line
         text = str(e)
+        if returned(text):
+            return program(module, example, training)
         first = next((line for line in text.splitlines() if line.strip()), type(e).__name__).strip()
         if "data-dependent" in first:
             first = "Python code that looks at the value of a tensor (if, while, int(), .item())"
-        elif re.fullmatch(r"aten\.[\w.]+", first):
+            place = place_of(text) or raised_at(e)
+            raise Refused(f"torch.export: {first}{way_out(place)}", place) from e
+        if re.fullmatch(r"aten\.[\w.]+", first):
             first = f"{first} has a result that depends on data in a way that cannot be traced"
         elif "found a fake tensor in the exported program constant" in first:
             first = "an op that torch.export does not trace, such as one inside torch.vmap or torch.func"
         elif "specialized it to be a constant" in text:
-            first = "the module's code works for one size of the batch alone: it compares that size, or makes a number of it (len(), int())"
+            first = "the code works for one size of the batch alone: it compares that size, or makes a number of it (len(), int())"
+            raise Refused(f"torch.export: {first}", next(iter(fixed), "")) from e
         raise Refused(f"torch.export: {first}", place_of(text) or raised_at(e)) from e
+
+
+def returned(text: str) -> bool:
+    """Whether forward() returns a dataclass that torch.export did not know, and now does."""
+    named = re.search(r"Found <class '([\w.]+)\.(\w+)'> in output", text)
+    made: Any = getattr(sys.modules.get(named[1]), named[2], None) if named else None
+    if not isinstance(made, type) or not dataclasses.is_dataclass(made) or made in SUPPORTED_NODES:
+        return False
+    torch.export.register_dataclass(made)
+    return True
+
+
+@contextlib.contextmanager
+def settled(places: list[str]) -> Iterator[None]:
+    """Notes the lines by which a size becomes a number, which torch.export does not name."""
+    own = ShapeEnv._set_replacement
+
+    def put(self: Any, a: Any, to: Any, *args: Any, **kwargs: Any) -> Any:
+        if to.is_number and a not in self.replacements:
+            places.append(caller())
+        return own(self, a, to, *args, **kwargs)
+
+    with mock.patch.object(ShapeEnv, "_set_replacement", put):
+        yield
 
 
 def refuse_replaced(ep: Any, said: Sequence[str]) -> None:
@@ -96,6 +131,15 @@ def refuse_replaced(ep: Any, said: Sequence[str]) -> None:
     kept = sorted(replaced & {str(s.target) for s in ep.graph_signature.input_specs if s.kind.name == "CONSTANT_TENSOR"})
     if kept:
         raise Never(f"forward() reads the tensor {kept[0]} and replaces it, and it is no buffer: register_buffer() makes it part of the model")
+
+
+def way_out(line: str) -> str:
+    """What to write instead, told from the line."""
+    if ".any()" in line:
+        return "; rows that a mask picks may be none, so x[mask] needs no such test"
+    if re.search(r"\bmax(imum)?\b", line):
+        return "; a length can be that of the padded batch, x.shape[1]"
+    return "; torch.where chooses by values, and x.shape has the sizes"
 
 
 def place_of(text: str) -> str:

@@ -27,8 +27,8 @@ NUMBERS = ("add", "sub", "mul", "div", "rsub", "pow", "true_divide", "maximum", 
 class Pick:
     """`mask`: 1 where a place of `shape` counts, else 0."""
 
-    def __init__(self, b: Build, mask: Tensor) -> None:
-        self.made = mask.value
+    def __init__(self, b: Build, mask: Tensor, alike: Optional[Pick] = None) -> None:
+        self.made, self.alike = mask.value, alike or self  # the first that picks the same rows, of any shape
         self.mask, self.shape, self.rows = b.cast(b.plain(mask), "f32"), mask.shape, product(mask.shape)
 
     def spread(self, b: Build, before: int, after: int) -> Tensor:
@@ -139,13 +139,12 @@ def pick(walk: Any, node: torch.fx.Node, mask: Tensor) -> Pick:
         raise Refused("two sizes that depend on data")
     name = names.pop()
     if name not in walk.picks:
-        old = next((p for p in walk.picks.values() if same(p.made, mask.value)), None)
-        walk.picks[name] = old or Pick(walk.build, mask)
+        walk.picks[name] = known(walk, mask)
     return walk.picks[name]
 
 
 def one_pick(walk: Any, node: torch.fx.Node) -> Pick:
-    picks = {id(walk.picks[s]): walk.picks[s] for s in involved(walk, node) if s in walk.picks}
+    picks = {id(walk.picks[s].alike): walk.picks[s] for s in involved(walk, node) if s in walk.picks}
     if len(picks) != 1:
         raise Refused("rows that different masks pick, together" if picks else "a size that depends on data")
     return next(iter(picks.values()))
@@ -181,7 +180,16 @@ def found(walk: Any, node: torch.fx.Node, call: Call) -> list:
 
 
 def known(walk: Any, mask: Tensor) -> Pick:
-    return next((p for p in walk.picks.values() if same(p.made, mask.value)), None) or Pick(walk.build, mask)
+    """That of the same mask, or one that picks the rows of the same mask in another shape."""
+    old = [p for p in walk.picks.values() if same(flat(p.made), flat(mask.value))]
+    return next((p for p in old if p.shape == mask.shape), None) or Pick(walk.build, mask, old[0].alike if old else None)
+
+
+def flat(v: Value) -> Value:
+    """What a view of another shape is made of."""
+    while v.entry.kind == "node" and v.entry.op == "reshape":
+        v = v.entry.inputs[0]
+    return v
 
 
 def rows(b: Build, x: Tensor, by: list[Place], first: int) -> Tensor:
@@ -236,7 +244,7 @@ def written(walk: Any, node: torch.fx.Node, call: Call) -> Tensor:
     if axes != sorted(axes):
         raise Refused("a write to places that a mask picks, in another order of its dimensions")
     val: Any = node.args[2].meta["val"] if isinstance(node.args[2], torch.fx.Node) else None
-    if val is not None and symbols(val) and walk.picks.get(next(iter(symbols(val)))) is not p:
+    if val is not None and symbols(val) and getattr(walk.picks.get(next(iter(symbols(val)))), "alike", None) is not p.alike:
         raise Refused("a write of rows that another mask picks")
     rest = x.shape[first + len(used):]
     source = b.broadcast(b.whole(value), x.shape[:first] + (p.rows,) + rest)

@@ -1,4 +1,4 @@
-"""Losses of PyTorch that look at their data, as plain code that torch.export follows.
+"""Losses of PyTorch that look at their data (so does torch.cov), as plain code that torch.export follows.
 
 F.ctc_loss asks for lengths on the host.  Here lengths stay tensors: the sums over all alignments go step by step over the time, each
 sample's stand still where its input has ended, and the sum is read where its target ends.  The gradient is PyTorch's own wherever
@@ -59,3 +59,20 @@ def gaussian_nll_loss(input: torch.Tensor, target: torch.Tensor, var: Any, full:
     loss = 0.5 * (torch.log(wide) + (input - target) ** 2 / wide)
     loss = loss + 0.5 * 1.8378770664093453 if full else loss  # log(2 pi)
     return loss.mean() if reduction == "mean" else loss.sum() if reduction == "sum" else loss
+
+
+def cov(input: torch.Tensor, *, correction: int = 1, fweights: Any = None, aweights: Any = None) -> torch.Tensor:
+    if fweights is not None or aweights is not None:
+        raise Refused("torch.cov with weights", caller())
+    x = input.unsqueeze(0) if input.dim() < 2 else input
+    x = x - x.mean(1, keepdim=True)
+    y = x @ x.transpose(0, 1) / (x.shape[1] - correction)
+    return y.reshape(()) if input.dim() < 2 else y
+
+
+def corrcoef(input: torch.Tensor) -> torch.Tensor:
+    y = cov(input)
+    if not y.dim():
+        return y / y
+    by = y.diagonal().sqrt()
+    return (y / by.unsqueeze(1) / by.unsqueeze(0)).clamp(-1, 1)

@@ -22,7 +22,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from ..graph import Refused
 from ..place import caller, foreign
-from . import packed, plain_losses
+from . import inlined, packed, plain_losses
 
 Function = torch.autograd.Function
 gradients = torch.autograd.grad  # itself is replaced below
@@ -235,5 +235,12 @@ def stand_ins() -> Iterator[None]:
                 stack.enter_context(mock.patch.object(where, name, refuse_draw(kind, getattr(where, name))))
         for loss in (plain_losses.ctc_loss, plain_losses.gaussian_nll_loss):
             stack.enter_context(mock.patch.object(torch.nn.functional, loss.__name__, loss))
+        for name in ("randn", "rand", "randint", "normal"):
+            stack.enter_context(mock.patch.object(torch, name, inlined.without_generator(getattr(torch, name))))
+        for name, plain in (("cov", plain_losses.cov), ("corrcoef", plain_losses.corrcoef)):
+            stack.enter_context(mock.patch.object(torch, name, plain))
+            stack.enter_context(mock.patch.object(torch.Tensor, name, plain))
         stack.enter_context(packed.taken())
+        stack.enter_context(inlined.checkpoints())
+        stack.enter_context(inlined.quantizers())
         yield

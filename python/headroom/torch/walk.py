@@ -17,11 +17,9 @@ from ..build import TYPES, Build, Const, Tensor
 from ..graph import Refused
 from ..size import Dim, Size, product
 from . import outside, picked
-from .decompose import decomposed
+from .decompose import decomposed, mapped
+from .nodes import only_asserted, regions, scope, where
 from .ops import METADATA_ONLY, OPS, RANDOM, VIEWS, Call, pairs
-
-
-ASSERTIONS = ("_assert_tensor_metadata", "_assert_scalar", "sym_constrain_range_for_size", "_assert_async")
 
 
 def type_name(dtype: torch.dtype) -> str:
@@ -39,39 +37,6 @@ def array_of(x: torch.Tensor) -> np.ndarray:
     """NumPy has no bfloat16: its numbers in f32, which holds them all."""
     x = x.detach().cpu()
     return (x.float() if x.dtype in HALVES else x).numpy()
-
-
-def where(node: torch.fx.Node) -> str:
-    """The last line of the user's code that made the node, else the module's path."""
-    best = ""
-    lines = (node.meta.get("stack_trace") or "").splitlines()
-    for i, line in enumerate(lines):
-        line = line.strip()
-        if line.startswith('File "'):
-            file, _, rest = line[6:].partition('", line ')
-            place = f"{file}:{rest.split(',')[0]}"
-            if not file.startswith("<") and ("/torch/" not in file or not best):
-                code = lines[i + 1].strip() if i + 1 < len(lines) else ""
-                best = f"{place}: `{code}`" if code else place
-    return best or scope(node) or node.name
-
-
-def scope(node: torch.fx.Node) -> str:
-    stack = list((node.meta.get("nn_module_stack") or {}).values())
-    return str(stack[-1][0]) if stack else ""
-
-
-def only_asserted(graph: torch.fx.Graph) -> set[torch.fx.Node]:
-    """Assertions, which are not ours to make, and what is computed for them alone."""
-    found: set[torch.fx.Node] = set()
-    for n in reversed(list(graph.nodes)):
-        if n.op != "call_function" or isinstance(n.target, torch._ops.HigherOrderOperator):
-            continue
-        op = n.target._schema if isinstance(n.target, torch._ops.OpOverload) else None
-        alone = bool(n.users) and all(u in found for u in n.users) and not (op and op.is_mutable)
-        if alone or op and op.name.split("::")[1] in ASSERTIONS:
-            found.add(n)
-    return found
 
 
 class Cell:
@@ -218,8 +183,14 @@ class Walk:
     def run(self, graph: torch.fx.Graph, owner: torch.nn.Module) -> Any:
         result: Any = None
         asserted = only_asserted(graph)
+        inside: dict[torch.fx.Node, list] = regions(graph)
+        passed = {n for nodes in inside.values() for n in nodes}
         for node in graph.nodes:
-            if node in asserted:
+            if node in inside:
+                self._mapped(inside[node])
+            elif node in passed:
+                pass
+            elif node in asserted:
                 self.cells[node] = Cell(None)
             elif node.op == "call_function":
                 self._call(node, owner)
@@ -230,6 +201,17 @@ class Walk:
             elif node.op == "placeholder" and node not in self.cells:
                 raise Refused(f"an input that was not given: {node.name}")
         return result
+
+    def _mapped(self, nodes: list[torch.fx.Node]) -> None:
+        """What torch.vmap maps, by the ops that it makes of it."""
+        try:
+            module, inputs, results = mapped(nodes)
+        except Exception as e:  # whatever PyTorch cannot map
+            raise Refused(f"torch.vmap: {next(iter(str(e).splitlines()), type(e).__name__)}", where(nodes[-1])) from e
+        for hole, given in zip([n for n in module.graph.nodes if n.op == "placeholder"], inputs):
+            self.cells[hole] = self.cells[given]
+        for r, x in zip(results, self.run(module.graph, module)):
+            self.cells[r] = self.cells[x]
 
     def _attribute(self, node: torch.fx.Node, owner: torch.nn.Module) -> None:
         value: Any = owner
@@ -318,6 +300,8 @@ class Walk:
             self.cells[node] = Cell(None)  # nobody reads it
         elif name in RANDOM:
             self._write_or_set(node, in_place, OPS[name.rstrip("_")](self.build, call))
+        elif torch.Tag.nondeterministic_seeded in target.tags and name.rstrip("_") not in OPS and self._constant(call):
+            raise Refused(f"random numbers by {name}")
         elif name in METADATA_ONLY:
             self.cells[node] = Cell(self._made_of_nothing(node, target, call))
         elif self._constant(call) and not self._counts(name, call) and not self._drops(name, call):
@@ -379,7 +363,10 @@ class Walk:
             return isinstance(call[number], Size)
         if name == "arange":
             return isinstance(call.get("start"), Size) or isinstance(call.get("step"), Size)
-        if name in ("roll", "flip", "cat", "repeat", "stack"):
+        if name == "repeat" and isinstance(call["self"], Const):  # not of the samples
+            times = call["repeats"][len(call["repeats"]) - call["self"].rank:]
+            return any(isinstance(n, Size) and k != 1 for n, k in zip(call["self"].shape, times)) and self._numbers(call["self"])
+        if name in ("roll", "flip", "cat", "stack"):
             return any(self._numbers(x) for x in call.values())
         return name.rstrip("_") in ("add", "sub", "mul", "div", "rsub", "remainder") and any(isinstance(x, Size) for x in call.values())
 

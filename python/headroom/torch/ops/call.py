@@ -32,7 +32,8 @@ class Call(dict[str, Any]):
 OPS = Table()
 op = OPS.op
 METADATA_ONLY = {"zeros_like", "ones_like", "full_like", "empty_like", "new_zeros", "new_ones", "new_full", "new_empty"}
-RANDOM = {"bernoulli_", "bernoulli", "rand_like", "rand", "randn", "randn_like", "randint", "randint_like", "randperm", "multinomial", "poisson", "binomial",
+RANDOM = {"bernoulli_", "bernoulli", "rand_like", "rand", "randn", "randn_like", "randint", "randint_like", "randperm", "multinomial", "poisson",
+          "binomial", "cauchy", "log_normal", "geometric", "rrelu_with_noise_",
           "exponential_", "exponential", "cauchy_", "log_normal_", "geometric_", "random_",
           "uniform_", "uniform", "rrelu_with_noise", "normal_", "normal", "normal_functional"}
 

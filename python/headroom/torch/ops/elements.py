@@ -370,6 +370,9 @@ def detach(b: Build, c: Call) -> Any:
     return b.map1("stop_gradient", c["self"]) if c["self"].type == "f32" else c["self"]
 
 
+WHOLE = ("bool", "int64", "int32", "int16", "int8", "uint8")
+
+
 @op("to", "_to_copy", "type_as", "float", "double")
 def to(b: Build, c: Call) -> Any:
     x, dtype = c["self"], str(c.node.meta["val"].dtype)[6:]
@@ -380,7 +383,12 @@ def to(b: Build, c: Call) -> Any:
     if dtype == "bool":
         return b.compare("not_equal", x, Const(np.float32(0)))
     if dtype in ("int64", "int32"):
-        return x if was in ("bool", "int64", "int32") else b.cast(x, "i32")
+        return x if was in WHOLE else b.cast(x, "i32")
+    if dtype in WHOLE and was == "bool":
+        return x
+    if dtype in WHOLE and was.startswith("float"):
+        whole = trunc(b, c)
+        return b.cast(modulo(b, whole, operand(256)) if dtype == "uint8" else whole, "i32")
     if dtype == "float64":
         c.walk.note("a cast to float64 is computed in f32")
     if dtype in ("float32", "float64"):
@@ -406,7 +414,13 @@ def fill(b: Build, c: Call) -> Any:
 @op("dropout")
 def dropout(b: Build, c: Call) -> Any:
     x = c.x()
-    return b.dropout(b.whole(x), c["p"]) if c["train"] and c["p"] else x
+    return b.dropout(drawn_for(b, x), c["p"]) if c["train"] and c["p"] else x
+
+
+def drawn_for(b: Build, x: Any) -> Tensor:
+    """What has a row for each sample, or, as weights do, none."""
+    x = b.whole(x)
+    return x if x.rank and isinstance(x.shape[0], Size) else b.of_all_samples(x)
 
 
 @op("feature_dropout")
@@ -414,7 +428,7 @@ def feature_dropout(b: Build, c: Call) -> Any:
     x = c.x()
     if not c["train"] or not c["p"]:
         return x
-    return b.dropout(b.whole(x), c["p"], range(2, x.rank))
+    return b.dropout(drawn_for(b, x), c["p"], range(2, x.rank))
 
 
 @op("alpha_dropout", "feature_alpha_dropout")

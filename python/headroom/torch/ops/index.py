@@ -74,12 +74,16 @@ def index(b: Build, c: Call) -> Tensor:
     ids = [by[d] for d in used]
     if used != list(range(used[0], used[0] + len(used))):  # what the numbers pick then comes first
         return b.flat_rows(b.permute(x, used + [d for d in range(x.rank) if d not in used]), ids)
+    samples = next((k for k, i in enumerate(ids) if used[0] == 0 and every_sample(i, x.shape[k])), 0)
+    if samples:  # they come first
+        front = [samples, *(k for k in range(len(ids)) if k != samples)]
+        x, ids = b.permute(x, front + list(range(len(ids), x.rank))), [ids[k] for k in front]
     if used[0] == 0 and every_sample(ids[0], x.shape[0]):
         if len(ids) == 2 and same_of_all(ids):
             places = ids[1].array.reshape(-1)
             whole = np.array_equal(places, np.arange(x.shape[1]) if isinstance(x.shape[1], int) else [])
             return b.reshape(x if whole else b.take(x, 1, Const(places)), c.shape())
-        if len(ids) == 2:
+        if len(ids) == 2 and ids[0].rank <= 2 and ids[1].rank <= 2:
             return b.reshape(b.rows_of(x, ids[1]), c.shape())
         return b.reshape(b.places_of(x, ids[1:], c.shape()[:len(c.shape()) - x.rank + len(ids)]), c.shape())
     front = used + [d for d in range(x.rank) if d not in used]
@@ -107,8 +111,10 @@ def masks(x: Any) -> bool:
 
 def every_sample(x: Any, n: Any) -> bool:
     """arange over the batch, in whatever shape."""
-    return isinstance(x, Const) and isinstance(n, Size) and x.array.size == x.array.shape[0] \
-        and np.array_equal(x.array.reshape(-1), np.arange(x.array.size)) and x.shape[0] == n
+    if not isinstance(x, Const) or not isinstance(n, Size) or not x.rank or x.shape[0] != n:
+        return False
+    rows = np.arange(len(x.array)).reshape(-1, *[1] * (x.array.ndim - 1))
+    return np.array_equal(x.array, np.broadcast_to(rows, x.array.shape))
 
 
 @op("gather")
@@ -250,6 +256,19 @@ def sort(b: Build, c: Call) -> Any:
         raise Refused("sorting the batch")
     both = list(b.top_k(x, x.shape[d], d, bool(c["descending"])))
     return both[1] if "argsort" in str(c.node.target) else both
+
+
+@op("searchsorted", "bucketize")
+def searchsorted(b: Build, c: Call) -> Tensor:
+    """How many of a sorted row are less, or no more."""
+    x, row = b.tensor(operand(c["self"])), operand(c.first("sorted_sequence", "boundaries"))
+    if c.get("sorter") is not None:
+        raise Refused("searchsorted with a sorter")
+    right = c["right"] or c.get("side") == "right"
+    if row.rank > 1:  # one for each row of x
+        row = b.unsqueeze(b.tensor(row), row.rank - 1)
+    under = b.compare("less_equal" if right else "less", row, b.unsqueeze(x, x.rank))
+    return b.cast(b.reduce("sum", under, [-1], False), "i32")
 
 
 @op("kthvalue")

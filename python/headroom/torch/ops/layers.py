@@ -4,9 +4,11 @@ from __future__ import annotations
 from typing import Any, Optional
 
 import numpy as np
+import torch
 
 from ...build import MASKED, Build, Const, Tensor
 from ...graph import Refused
+from ...size import product
 from .call import Call, op, operand, some
 
 # ---- products ----
@@ -210,6 +212,20 @@ def upsample(b: Build, c: Call) -> Tensor:
     return b.interpolate(x, c.shape()[2:], mode, bool(c.get("align_corners")), scales)
 
 
+@op("_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa")
+def smoothed(b: Build, c: Call) -> Tensor:
+    """With antialiasing: a matrix for each dimension, which PyTorch makes of unit vectors."""
+    x, mode = b.tensor(c.x()), "bicubic" if "cubic" in str(c.node.target) else "bilinear"
+    scales = [c.get(k) for k in ("scales_h", "scales_w")]
+    if any(by is not None and abs(by * was - size) > 1e-6 for by, was, size in zip(scales, x.shape[2:], c.shape()[2:])):
+        raise Refused("antialiasing by a scale that is not that of the sizes")
+    for d, size in ((2, c.shape()[2]), (3, c.shape()[3])):
+        unit = torch.eye(x.shape[d]).view(1, x.shape[d], 1, x.shape[d])
+        made = torch.nn.functional.interpolate(unit, (1, size), mode=mode, antialias=True, align_corners=c["align_corners"])
+        x = b.along(x, d, made[0, :, 0].T.numpy())
+    return x
+
+
 @op("pixel_shuffle")
 def pixel_shuffle(b: Build, c: Call) -> Tensor:
     x, r = c["self"], c["upscale_factor"]
@@ -237,6 +253,21 @@ def channel_shuffle(b: Build, c: Call) -> Tensor:
 @op("unfold")
 def unfold(b: Build, c: Call) -> Tensor:
     return b.unfold(b.tensor(c["self"]), c["dimension"], c["size"], c["step"])
+
+
+@op("unfold_backward")
+def folded(b: Build, c: Call) -> Tensor:
+    """Windows laid over one another and summed, as inverse Fourier transforms of short times do."""
+    x, size, step = b.whole(c["grad_in"]), c["size"], c["step"]
+    d = c["dim"] % (x.rank - 1)
+    others = [i for i in range(x.rank - 1) if i != d]
+    y = b.permute(x, [*others, x.rank - 1, d])  # (..., size, windows)
+    lead, count = y.shape[:-2], y.shape[-1]
+    unit = b.tensor(Const(np.eye(size, dtype="float32").reshape(size, 1, size)))
+    y = b.conv_transpose(b.reshape(y, (product(lead), size, count)), unit, None, [step], [0], [0], [1], 1)
+    y = b.reshape(y, lead + ((count - 1) * step + size,))
+    y = b.pad(y, {y.rank - 1: (0, c.shape()[d] - y.shape[-1])})
+    return b.permute(y, [(others + [d]).index(i) for i in range(y.rank)])
 
 
 @op("im2col")

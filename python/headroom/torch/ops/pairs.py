@@ -133,6 +133,46 @@ def conj(b: Build, c: Call) -> Pair:
     return Pair(c["self"].re, b.neg(c["self"].im))
 
 
+@op("exp")
+def exp(b: Build, c: Call) -> Pair:
+    size = b.map1("exp", c["self"].re)
+    return Pair(*(b.map2("mul", size, b.function(f, c["self"].im)) for f in ("cos", "sin")))
+
+
+@op("log")
+def log(b: Build, c: Call) -> Pair:
+    return Pair(b.map1("log", abs_(b, c)), angle(b, c))
+
+
+@op("reciprocal")
+def reciprocal(b: Build, c: Call) -> Pair:
+    return div(b, Call({"self": Const(np.float32(1)), "other": c["self"]}, node=c.node, walk=c.walk))
+
+
+@op("pow")
+def power(b: Build, c: Call) -> Pair:
+    """By whole numbers: multiplied."""
+    z, n = c["self"], c["exponent"]
+    if not isinstance(z, Pair) or not isinstance(n, (int, float)) or n != int(n) or not 1 <= abs(n) <= 64:
+        raise Refused("a power of complex numbers that is no whole number")
+    out = z
+    for _ in range(int(abs(n)) - 1):
+        out = mul(b, Call({"self": out, "other": z}, node=c.node, walk=c.walk))
+    return out if n > 0 else reciprocal(b, Call({"self": out}, node=c.node, walk=c.walk))
+
+
+@op("where")
+def where(b: Build, c: Call) -> Pair:
+    (x, y), (u, v) = (parts(b, pair(b, *parts(b, c[k]))) for k in ("self", "other"))
+    return Pair(*(OPS["where"](b, Call({**c, "self": p, "other": q}, node=c.node, walk=c.walk)) for p, q in ((x, u), (y, v))))
+
+
+@op("rsub")
+def rsub(b: Build, c: Call) -> Pair:
+    (a, e), (f, g) = parts(b, c["other"]), parts(b, c["self"])
+    return pair(b, plus(b, a, f, "sub"), plus(b, e, g, "sub"))
+
+
 @op("mul")
 def mul(b: Build, c: Call) -> Pair:
     return times(b, lambda u, v: b.map2("mul", u, v), c["self"], c["other"])
@@ -162,7 +202,7 @@ def add(b: Build, c: Call) -> Pair:
 def div(b: Build, c: Call) -> Pair:
     re, im = parts(b, c["other"])
     if im is None:
-        return Pair(*(b.map2("div", p, re) for p in (c["self"].re, c["self"].im)))
+        return Pair(*(b.map2("div", p, re) for p in parts(b, c["self"])))
     square = b.map2("add", *(b.map1("power", b.tensor(p), exponent=2.0) for p in (re, im)))
     y = times(b, lambda u, v: b.map2("mul", u, v), c["self"], Pair(b.tensor(re), b.neg(b.tensor(im))))
     return Pair(*(b.map2("div", p, square) for p in (y.re, y.im)))

@@ -1,7 +1,7 @@
 """Sums, means, the largest, and what is made of them."""
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Callable
 
 import numpy as np
 
@@ -154,18 +154,34 @@ def cumsum(b: Build, c: Call) -> Tensor:
     return b.cum_sum(b.whole(operand(c["self"])), c["dim"])
 
 
-@op("cumprod")
-def cumprod(b: Build, c: Call) -> Tensor:
-    """Products of 1, 2, 4 ... neighbours, so that a factor of 0 has the gradient that it should."""
+def running(b: Build, c: Call, join: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
+    """Of 1, 2, 4 ... neighbours: later ones joined with sooner ones."""
     x = number(b, c["self"])
     d = c["dim"] % x.rank
     if isinstance(x.shape[d], Size):
-        raise Refused("a running product over the batch")
+        raise Refused(f"{str(c.node.target).split('.')[1]} over the batch")
     by, n = 1, x.shape[d]
     while by < n:
-        x = b.concat([b.slice(x, d, 0, by), b.map2("mul", b.slice(x, d, by, n - by), b.slice(x, d, 0, n - by))], d)
+        x = b.concat([b.slice(x, d, 0, by), join(b.slice(x, d, by, n - by), b.slice(x, d, 0, n - by))], d)
         by *= 2
     return x
+
+
+@op("cumprod")
+def cumprod(b: Build, c: Call) -> Tensor:
+    """A factor of 0 has the gradient that it should."""
+    return running(b, c, lambda x, y: b.map2("mul", x, y))
+
+
+@op("logcumsumexp")
+def logcumsumexp(b: Build, c: Call) -> Tensor:
+    return running(b, c, lambda x, y: b.map2("add", b.function("softplus", b.map2("sub", x, y)), y))
+
+
+@op("cummax", "cummin")
+def cummax(b: Build, c: Call) -> list:
+    """The places are not taken."""
+    return [running(b, c, b.maximum if "cummax" in str(c.node.target) else b.minimum), None]
 
 
 @op("diff")
