@@ -113,7 +113,8 @@ def finish(e: Any, checked: Any, a: argparse.Namespace) -> int:
             print(f"compared with its framework, largest relative differences: loss {r.loss:.1e}, {r.counted} gradients "
                   f"{r.gradient:.1e} ({r.gradient_of}), running statistics {r.statistics:.1e}, evaluation {r.eval:.1e}")
         else:
-            print(f"compared with {'ONNX Runtime' if a.model.endswith('.onnx') else 'its framework'}, largest relative difference: evaluation "
+            whose = "ONNX Runtime" if a.model.endswith(".onnx") else "its framework"
+            print(f"compared with {whose}, largest relative difference: evaluation "
                   f"{r.eval:.1e}" + ("" if a.model.endswith(".onnx") else "; gradients are compared only on Keras's torch backend"))
         if r.fair(a.tolerance) and not r.good(a.tolerance):
             print("note: that is as near to double precision as the framework's own single precision, whose gradients are "

@@ -46,18 +46,18 @@ class Taken(unittest.TestCase):
         return self.same(keras.Model(x, Calls(f)(L.Dense(shape[-1])(x))))
 
     def test_operations_of_every_kind(self) -> None:
-        o = ops
-        for f in (lambda s, x: o.mod(x, 0.7) + o.floor_divide(o.stop_gradient(x), 0.3) * x, lambda s, x: o.arctan2(x, o.flip(x, 1)) + o.hypot(x, x + 1),
+        o, numbers = ops, np.array([0, 1, 0, 2, 2, 1])
+        for f in (lambda s, x: o.mod(x, 0.7) + o.floor_divide(o.stop_gradient(x), 0.3) * x,
+                  lambda s, x: o.arctan2(x, o.flip(x, 1)) + o.hypot(x, x + 1),
                   lambda s, x: o.trunc(x) * x + o.exp2(x) + o.erfc(x) + o.arcsin(o.tanh(x)) + o.sinc(x) + o.deg2rad(x),
                   lambda s, x: o.prod(x, axis=1) + o.amax(x, axis=1) - o.amin(x, axis=1) + o.median(x, axis=1) + o.ptp(x, axis=1),
-                  lambda s, x: o.cumprod(x, axis=1)[:, :5] + o.diff(x, axis=1), lambda s, x: o.diagonal(x, axis1=1, axis2=2),
-                  lambda s, x: o.select([x > 1, x > 0], [x, x * 2], 0.0) + o.nan_to_num(x) * o.isfinite(x), lambda s, x: o.rot90(x,
-                                                                                                                                 axes=(1,
-                                                                                                                                       2)),
-                  lambda s, x: o.tensordot(x, np.ones((4, 3), "float32"), axes=1), lambda s, x: o.slice_update(x, (0, 1, 1), x[:, 2:4,
-                                                                                                                               1:3]),
-                  lambda s, x: o.transpose(o.segment_sum(o.transpose(x, (1, 0, 2)), np.array([0, 1, 0, 2, 2, 1]), num_segments=3), (1, 0,
-                                                                                                                                    2)),
+                  lambda s, x: o.cumprod(x, axis=1)[:, :5] + o.diff(x, axis=1),
+                  lambda s, x: o.diagonal(x, axis1=1, axis2=2),
+                  lambda s, x: o.select([x > 1, x > 0], [x, x * 2], 0.0) + o.nan_to_num(x) * o.isfinite(x),
+                  lambda s, x: o.rot90(x, axes=(1, 2)),
+                  lambda s, x: o.tensordot(x, np.ones((4, 3), "float32"), axes=1),
+                  lambda s, x: o.slice_update(x, (0, 1, 1), x[:, 2:4, 1:3]),
+                  lambda s, x: o.transpose(o.segment_sum(o.transpose(x, (1, 0, 2)), numbers, num_segments=3), (1, 0, 2)),
                   lambda s, x: o.cast(o.cast(x * 3, "int32"), "float32") * x + o.cast(o.cast(x, "bool"), "float32")):
             self.of(f)
 
@@ -67,8 +67,8 @@ class Taken(unittest.TestCase):
         self.of(lambda s, x: ops.concatenate(ops.stft(x[:, :, 0], 8, 4, 8), -1), (24, 2))
 
     def test_images(self) -> None:
-        for f in (lambda s, x: ops.image.extract_patches(x, (3, 3), strides=(1, 1), padding="same"), lambda s,
-                  x: ops.image.rgb_to_grayscale(x),
+        for f in (lambda s, x: ops.image.extract_patches(x, (3, 3), strides=(1, 1), padding="same"),
+                  lambda s, x: ops.image.rgb_to_grayscale(x),
                   lambda s, x: ops.image.crop_images(ops.image.pad_images(x, 1, 2, 3, 1), 1, 1, 2, 1),
                   lambda s, x: ops.image.resize(x, (5, 9), interpolation="bicubic")):
             self.of(f, (6, 8, 3))
@@ -95,8 +95,8 @@ class Taken(unittest.TestCase):
             return ops.where(ops.tile(mask, times), ops.matmul(x, ops.transpose(x, (0, 2, 1))), 0.0)
 
         self.of(causal)
-        self.of(lambda s, x: ops.ones([ops.shape(x)[0], 1, 1]) * x + ops.broadcast_to(np.ones((1, 6, 4), "float32"), (ops.shape(x)[0], 6,
-                                                                                                                      4)))
+        whole = np.ones((1, 6, 4), "float32")
+        self.of(lambda s, x: ops.ones([ops.shape(x)[0], 1, 1]) * x + ops.broadcast_to(whole, (ops.shape(x)[0], 6, 4)))
         self.of(lambda s, x: ops.concatenate([x, ops.zeros((ops.shape(x)[0], 1, 4))], axis=1))
 
     def test_losses_that_layers_add(self) -> None:
@@ -106,8 +106,8 @@ class Taken(unittest.TestCase):
 
         self.of(added)
         x = keras.Input((6,))
-        self.same(keras.Model(x, L.Dense(3)(L.Dense(5, activation="relu", activity_regularizer=keras.regularizers.L1L2(0.1, 0.2))(x))),
-                  "cross_entropy")
+        y = L.Dense(5, activation="relu", activity_regularizer=keras.regularizers.L1L2(0.1, 0.2))(x)
+        self.same(keras.Model(x, L.Dense(3)(y)), "cross_entropy")
 
     def test_queries_that_are_padding(self) -> None:
         """All keys have the same share there, and the gradient of the scores is not lost."""

@@ -83,14 +83,14 @@ class Taken(unittest.TestCase):
     def test_functions_of_the_file_and_branches_that_are_known(self) -> None:
         node = helper.make_node
         inner = helper.make_function("own", "Scaled", ["a"], ["b"], [node("Constant", [], ["c"], value_float=1.5), node("Mul", ["a", "c"],
-                                                                                                                        ["t"]),
-                                                                     node("Elu", ["t"], ["b"])], [helper.make_opsetid("", 17)])
+                    ["t"]),
+                    node("Elu", ["t"], ["b"])], [helper.make_opsetid("", 17)])
         elu = node("Elu", ["t"], ["z"])
         elu.attribute.add(name="alpha", ref_attr_name="slope", type=1)
         outer = helper.make_function("own", "Twice", ["a"], ["z"], [node("Scaled", ["a"], ["s"], domain="own"), node("Scaled", ["s"],
-                                                                                                                     ["t"], domain="own"),
-                                                                    elu], [helper.make_opsetid("", 17), helper.make_opsetid("own",
-                                                                                                                            1)], ["slope"])
+                    ["t"], domain="own"),
+                    elu], [helper.make_opsetid("", 17), helper.make_opsetid("own",
+                    1)], ["slope"])
         then, other = (helper.make_graph([node(op, ["w"], [out])], op, [], [helper.make_tensor_value_info(out, TensorProto.FLOAT, None)])
                        for op, out in (("Relu", "p"), ("Neg", "q")))
         nodes = [node("Twice", ["x"], ["w"], domain="own", slope=0.3), node("Shape", ["w"], ["s"]), node("Size", ["s"], ["k"]),
@@ -110,15 +110,15 @@ class Taken(unittest.TestCase):
     def test_weights_in_constant_nodes_are_trained(self) -> None:
         node = helper.make_node
         nodes = [node("Constant", [], ["fc.w"], value=numpy_helper.from_array(f32(6, 4))), node("Constant", [], ["fc.b"],
-                                                                                                value=numpy_helper.from_array(f32(4))),
+                    value=numpy_helper.from_array(f32(4))),
                  node("MatMul", ["x", "fc.w"], ["m"]), node("Add", ["m", "fc.b"], ["y"])]
         self.same(graph_of(nodes, ["n", 6], {}), parameters=28)
 
     def test_recurrent_layers_of_every_kind(self) -> None:
         node = helper.make_node
         for op, gates, more in (("RNN", 1, {}), ("RNN", 1, {"activations": ["Relu"]}), ("GRU", 3, {}), ("GRU", 3,
-                                                                                                        {"activations": ["Sigmoid",
-                                                                                                                         "Tanh"]}),
+                    {"activations": ["Sigmoid",
+                    "Tanh"]}),
                                 ("LSTM", 4, {"activations": ["Sigmoid", "Tanh", "Tanh"]})):
             made = {"w": f32(1, gates * 4, 5), "r": f32(1, gates * 4, 4), "b": f32(1, 2 * gates * 4)}
             nodes = [node("Transpose", ["x"], ["t"], perm=[1, 0, 2]), node(op, ["t", "w", "r", "b"], ["", "h"], hidden_size=4, **more),
@@ -129,9 +129,9 @@ class Taken(unittest.TestCase):
     def test_resizing_by_every_rule(self) -> None:
         node = helper.make_node
         for mode, how, rounding in [("nearest", h, r) for h in ("half_pixel", "asymmetric", "align_corners") for r in ("floor", "ceil",
-                                                                                                                       "round_prefer_floor",
+                    "round_prefer_floor",
                                     "round_prefer_ceil")] + [(m, h, "floor") for m in ("linear", "cubic") for h in ("asymmetric",
-                                                                                                                    "half_pixel", "align_corners")]:
+                    "half_pixel", "align_corners")]:
             for scale in (3.0, 1.6, 0.5):
                 made = {"scales": np.array([1, 1, scale, 2.0], "float32")}
                 nodes = [node("Resize", ["x", "", "scales"], ["y"], mode=mode, coordinate_transformation_mode=how, nearest_mode=rounding)]
@@ -151,7 +151,7 @@ class Taken(unittest.TestCase):
     def test_places_that_are_known(self) -> None:
         node = helper.make_node
         nodes = [node("Transpose", ["x"], ["t"], perm=[1, 2, 0]), node("GatherND", ["t", "places"], ["a"]), node("ScatterND", ["t",
-                                                                                                                               "places", "a2"], ["b"]),
+                    "places", "a2"], ["b"]),
                  node("GatherND", ["b", "places"], ["c"]), node("Add", ["a", "c"], ["d"]), node("Transpose", ["d"], ["y"], perm=[1, 0])]
         nodes.insert(2, node("Mul", ["a", "half"], ["a2"]))
         self.same(graph_of(nodes, ["n", 4, 5], {"places": np.array([[0, 3], [2, 1], [3, -1]], "int64"), "half": np.float32(0.5)}))
@@ -159,13 +159,13 @@ class Taken(unittest.TestCase):
     def test_an_old_opset(self) -> None:
         node = helper.make_node
         nodes = [node("Upsample", ["x", "scales"], ["u"]), node("Slice", ["u"], ["s"], axes=[2], starts=[1], ends=[9]), node("Clip",
-                                                                                                                             ["s"], ["c"], min=-0.5, max=0.5),
+                    ["s"], ["c"], min=-0.5, max=0.5),
                  node("Pad", ["c"], ["y"], pads=[0, 0, 1, 0, 0, 0, 0, 2], value=0.25)]
         self.same(graph_of(nodes, ["n", 2, 5, 4], {"scales": np.array([1, 1, 2, 2], "float32")}), opset=9)
 
     def test_open_sizes_are_given(self) -> None:
         graph = graph_of([helper.make_node("Conv", ["x", "w"], ["c"]), helper.make_node("GlobalAveragePool", ["c"], ["y"])], ["n", 3, "h",
-                                                                                                                              "w"], {"w": f32(4, 3, 3, 3)})
+                    "w"], {"w": f32(4, 3, 3, 3)})
         with self.assertRaisesRegex(Refused, r"\[N,3,h,w\]; give its sizes: --input"):
             self.same(graph)
         self.same(graph, shapes=[[3, 8, 9]])
@@ -189,7 +189,7 @@ class Refusals(unittest.TestCase):
         node = helper.make_node
         branch = helper.make_graph([node("Relu", ["x"], ["p"])], "b", [], [helper.make_tensor_value_info("p", TensorProto.FLOAT, None)])
         nodes = [node("ReduceSum", ["x"], ["s"], keepdims=0), node("Greater", ["s", "zero"], ["c"]), node("If", ["c"], ["y"],
-                                                                                                          then_branch=branch, else_branch=branch)]
+                    then_branch=branch, else_branch=branch)]
         self.refused(graph_of(nodes, ["n", 3], {"zero": np.float32(0)}), "condition depends on data")
 
 

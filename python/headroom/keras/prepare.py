@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 
 from ..build import Build, Const, Tensor
+from ..build.tensor import window
 from ..graph import Refused
 from ..size import Size
 from .call import Call, layer
-from ..build.tensor import window
 from .images import ahead, back, behind, channels_last, pads_of, scaled
 
 

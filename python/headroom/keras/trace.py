@@ -339,8 +339,9 @@ def inputs_of(model: Any, shapes: Optional[Sequence[tuple]], types: Optional[Seq
 
 def trace(model: Any, training: bool, shapes: Optional[Sequence[tuple]] = None, types: Optional[Sequence[str]] = None,
           end: Any = None, rows: Optional[Sequence[int]] = None) -> tuple[list, list, Any, list]:
-    """Inputs, nodes in order, the structure of outputs, and losses that layers add.  `end`: a function of labels and output whose result stands before the
-    outputs; the labels, `rows` a sample (None: as the first output), are the last input.  Or a Goal, which has its own."""
+    """Inputs, nodes in order, the structure of outputs, and losses that layers add.  `end`: a function of labels and output whose
+    result stands before the outputs; the labels, `rows` a sample (None: as the first output), are the last input.  Or a Goal, which
+    has its own."""
     xs = inputs_of(model, shapes, types)
     argument = argument_of(model, xs)
     with opened() as patches:
