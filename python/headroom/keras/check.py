@@ -104,7 +104,7 @@ def theirs(model: Any, e: Exported, feeds: Mapping[str, np.ndarray], steps: int,
                     x = loss_of(tree.flatten(model(argument, training=True)), e, feeds, soft)
                     x = x + sum(v.regularizer(v.value).to(x) for v in model.trainable_variables if getattr(v, "regularizer", None))
                     x = x + sum(added.sum().to(x) for layer in model._flatten_layers() for added in layer._losses)
-                x.backward()
+                x.backward(retain_graph=True)  # of numbers that a layer made when the model was built there is one for all steps
                 out.losses.append(float(x.detach()))
                 if i == 0:
                     out.gradients = {names[id(v)]: v.value.grad.numpy().copy() for v in model.trainable_variables
