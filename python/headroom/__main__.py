@@ -17,6 +17,7 @@ from .library import program
 from .models import is_torch
 
 OURS = ("export", "load", "onnx")
+KERAS = (".keras", ".h5", ".hdf5")
 
 
 def spec(text: str) -> tuple[str, list]:
@@ -89,6 +90,14 @@ def export_keras(model: Any, a: argparse.Namespace) -> int:
     return finish(e, lambda: front.check(model, e, a.batch), a)
 
 
+def export_onnx(a: argparse.Namespace) -> int:
+    from .onnx import read
+    from .onnx.check import check
+
+    e = read(a.model, a.loss, a.nameless, a.batch, a.name, [dims[1:] for _, dims in a.input] or None)
+    return finish(e, lambda: check(a.model, e, a.batch), a)
+
+
 def finish(e: Any, checked: Any, a: argparse.Namespace) -> int:
     for note in e.notes:
         print(f"note: {note}", file=sys.stderr)
@@ -96,14 +105,17 @@ def finish(e: Any, checked: Any, a: argparse.Namespace) -> int:
                  if any(n in f.named and f.named[n].entry.kind == "param" for f in (e.model.train, e.model.eval)))
     nodes = sum(1 for x in e.model.train.live() if x.kind == "node")
     print(f"{e.model.name}: {params} parameters, {nodes} nodes")
-    if checked is not None and not a.no_check:
-        r = checked()
+    r = None if a.no_check else checked()
+    if r is None and not a.no_check:
+        print("note: not compared, because onnxruntime is not installed", file=sys.stderr)
+    if r is not None:
         if r.counted:
             print(f"compared with its framework, largest relative differences: loss {r.loss:.1e}, {r.counted} gradients "
                   f"{r.gradient:.1e} ({r.gradient_of}), running statistics {r.statistics:.1e}, evaluation {r.eval:.1e}")
         else:
-            print(f"compared with its framework, largest relative difference: evaluation {r.eval:.1e}; gradients are compared only on "
-                  "Keras's torch backend")
+            whose = "ONNX Runtime" if a.model.endswith(".onnx") else "its framework"
+            print(f"compared with {whose}, largest relative difference: evaluation "
+                  f"{r.eval:.1e}" + ("" if a.model.endswith(".onnx") else "; gradients are compared only on Keras's torch backend"))
         if r.fair(a.tolerance) and not r.good(a.tolerance):
             print("note: that is as near to double precision as the framework's own single precision, whose gradients are "
                   f"{r.own:.1e} away from it", file=sys.stderr)
@@ -129,7 +141,9 @@ def keras_of(path: str, **how: Any) -> Any:
         raise UsageError(f"{path} needs the module {e.name}, which is not installed") from None
     try:
         return keras.saving.load_model(path, **how)
-    except (TypeError, ValueError) as e:
+    except OSError as e:
+        raise UsageError(f"{path}: {(str(e).strip().splitlines() or [type(e).__name__])[0][:300]}") from None
+    except (TypeError, ValueError, KeyError, AttributeError) as e:
         text = str(e)
         if "Could not locate class" in text or "Could not locate function" in text:
             name = text.split("Could not locate ", 1)[1].split(".")[0]
@@ -147,19 +161,17 @@ def imported(modules: Sequence[str]) -> None:
 
 def export(a: argparse.Namespace) -> int:
     imported(a.imports)
-    if a.model.endswith(".keras"):
+    if a.model.endswith(KERAS):
         return export_keras(keras_of(a.model, compile=False), a)
     if a.model.endswith(".onnx"):
-        from .onnx import read
-
-        return finish(read(a.model, a.loss, a.nameless, a.batch, a.name), None, a)
+        return export_onnx(a)
     model = found(a.model)
     return export_torch(model, a) if is_torch(model) else export_keras(model, a)
 
 
 def load(a: argparse.Namespace) -> int:
     imported(a.imports)
-    model = keras_of(a.model) if a.model.endswith(".keras") else found(a.model)
+    model = keras_of(a.model) if a.model.endswith(KERAS) else found(a.model)
     if is_torch(model):
         import torch
 
@@ -195,7 +207,7 @@ def parser() -> argparse.ArgumentParser:
     p = argparse.ArgumentParser(prog="python -m headroom", description="Models of PyTorch and Keras as model files.")
     sub = p.add_subparsers(dest="command", required=True)
     e = sub.add_parser("export", help="write a model file and its weights")
-    e.add_argument("model", help="MODULE:FUNCTION that returns the model, a .keras file or an .onnx file")
+    e.add_argument("model", help="MODULE:FUNCTION that returns the model, a .keras, .h5 or .onnx file")
     e.add_argument("-o", "--output", required=True, metavar="my.hr")
     e.add_argument("--input", type=spec, action="append", default=[], metavar="f32[N,3,224,224]",
                    help="type (f32, i32, i64, bool) and shape of an input; N is the batch")
@@ -214,7 +226,7 @@ def parser() -> argparse.ArgumentParser:
     importing(e)
     e.set_defaults(run=export)
     b = sub.add_parser("load", help="weights of a checkpoint back into the model: a state dict of PyTorch or a .keras file")
-    b.add_argument("model", help="MODULE:FUNCTION that returns the model, or a .keras file")
+    b.add_argument("model", help="MODULE:FUNCTION that returns the model, or a .keras or .h5 file")
     b.add_argument("checkpoint", metavar="run", help="the folder of a run, or a file of weights")
     b.add_argument("-o", "--output", required=True, metavar="my.pt")
     importing(b)

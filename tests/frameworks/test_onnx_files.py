@@ -14,8 +14,10 @@ except ImportError as missing:
     raise unittest.SkipTest(str(missing)) from None
 
 import trip
+from headroom import file
 from headroom.build import Build, Const, Tensor
 from headroom.graph import Form, Model
+from headroom.onnx import read, write
 from headroom.size import Size
 
 LINES = [
@@ -36,6 +38,22 @@ class Runs(unittest.TestCase):
             with self.subTest(model), tempfile.TemporaryDirectory() as folder:
                 subprocess.run([trip.PROGRAM, "summary", model, "--save", f"{folder}/m.hr"], check=True, capture_output=True)
                 self.assertLess(same_onnx.difference(Path(f"{folder}/m.hr").read_text()), 1e-4)
+
+    def test_what_was_written_comes_back_with_the_same_parameters(self) -> None:
+        """The ones of a group norm and the numbers of a table are no weights."""
+        b = Build(Form(), lambda n, a: None, 3)
+        w = {"gamma": np.full(8, 1.5, "float32"), "beta": np.full(8, 0.5, "float32")}
+        x = Tensor(b.form.input("x", "f32", (Size(1), 6, 4, 8)), (0, 2, 3, 1))
+        gamma, beta = (Tensor(b.form.persistent("param", n, "f32", (8,), "constant 1 0")) for n in w)
+        y = b.map2("add", b.group_norm(x, 4, gamma, beta, 1e-5), Const(np.arange(8, dtype="float32").reshape(8, 1, 1)))
+        b.form.result("y", y.value)
+        b.form.result("loss", b.reduce("mean", y, [], False).value)
+        model = Model("ops", 0, b.form, b.form)
+        self.assertLess(same_onnx.difference(model.text(), w), 1e-5)
+        with tempfile.TemporaryDirectory() as folder:
+            write(file.parse(model.text()), w, f"{folder}/m.onnx")
+            again = read(f"{folder}/m.onnx", "squares")
+        self.assertEqual({n: a.shape for n, a in again.weights.items()}, {n: a.shape for n, a in w.items()})
 
     def test_ops_that_no_model_here_has(self) -> None:
         """Slices and pads with steps, turned and summed rows, picks and their way back, rotary embedding, every function."""

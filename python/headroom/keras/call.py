@@ -18,6 +18,15 @@ class Call:
 
     def __init__(self, operation: Any, args: Sequence[Any], kwargs: dict, training: bool, front: Any) -> None:
         self.op, self.args, self.kwargs, self.training, self.front = operation, list(args), kwargs, training, front
+        self.dtype = ""  # of the first tensor, in Keras
+
+    @property
+    def real(self) -> bool:
+        return "float" in self.dtype
+
+    @property
+    def truth(self) -> bool:
+        return self.dtype in ("bool", "")
 
     def x(self) -> Any:
         return self.args[0] if self.args else next(iter(self.kwargs.values()))

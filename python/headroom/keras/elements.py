@@ -211,12 +211,16 @@ def where(b: Build, c: Call) -> Tensor:
 
 @layer("Cast", "ConvertToTensor", "Identity", "ActivityRegularization")
 def cast(b: Build, c: Call) -> Any:
-    """Types follow --precision; whole numbers become real where a layer asks for that."""
+    """Types follow --precision; whole numbers become real where a layer asks for that, and real ones are cut or become truths."""
     x = operand(c.x())
     dtype = str(c.get("dtype", 1, "") or "")
-    if isinstance(x, Tensor) and x.type != "f32" and "float" in dtype:
+    if not isinstance(x, Tensor):
+        return x
+    if x.type != "f32" and "float" in dtype:
         return b.cast(x, "f32")
-    return x
+    if c.real and "int" in dtype and x.type == "f32":
+        return b.cast(x, "i32")
+    return b.compare("not_equal", x, Const(np.float32(0))) if "bool" in dtype and c.truth is False else x
 
 
 @layer("StopGradient")

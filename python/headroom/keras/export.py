@@ -16,12 +16,12 @@ from ..fuse import fuse
 from ..graph import Form, Model, Refused
 from ..loss import attach
 from ..size import Size
-from . import elements, images, losses, norms, prepare, recurrent, sequence, shapes
+from . import elements, images, losses, norms, numbers, prepare, recurrent, sequence, shapes
 from .call import LAYERS, Call
-from .goal import Goal, refuse_hidden, regularized
+from .goal import Goal, regularized
 from .trace import trace
 
-assert elements and images and losses and norms and prepare and recurrent and sequence and shapes
+assert elements and images and losses and norms and numbers and prepare and recurrent and sequence and shapes
 
 
 def initial(a: np.ndarray) -> str:
@@ -38,6 +38,7 @@ class Front:
         self.values: dict[int, Any] = {}
         self.states: dict[str, Any] = {}
         self.truths: set[str] = set()  # inputs that are true or false
+        self.added: list = []  # losses that layers add
         self.kept: list = []  # symbolic tensors must live as long as their ids are keys
 
     def variable(self, v: Any) -> Tensor:
@@ -77,8 +78,10 @@ class Front:
         args = tree.map_structure(self.fill, list(node.arguments.args))
         kwargs = {k: tree.map_structure(self.fill, v) for k, v in node.arguments.kwargs.items()}
         training = self.training if kwargs.get("training") is None else bool(kwargs["training"])
+        call = Call(op, args, kwargs, training, self)
+        call.dtype = str(node.input_tensors[0].dtype) if node.input_tensors else ""
         try:
-            out = LAYERS[name](self.b, Call(op, args, kwargs, training, self))
+            out = LAYERS[name](self.b, call)
         except Refused as e:
             raise e if e.where else Refused(e.what, f"layer {form.scope}") from None
         except (ValueError, TypeError, KeyError, IndexError, AttributeError, AssertionError) as e:
@@ -91,7 +94,7 @@ class Front:
 def form_of(model: Any, training: bool, weights: dict, paths: dict, batch: int, names: Optional[Sequence[str]],
             shapes: Optional[Sequence[tuple]], types: Optional[Sequence[str]], end: Any = None,
             rows: Optional[Sequence[int]] = None) -> tuple[Build, list, list, Front]:
-    xs, nodes, out = trace(model, training, shapes, types, end, rows)
+    xs, nodes, out, added = trace(model, training, shapes, types, end, rows)
     paths.update(unique_paths(model))  # a layer that was not built has its variables from the trace on
     looked_up = {id(n.arguments.args[0]) for n in nodes if type(n.operation).__name__ == "Embedding" and n.arguments.args}
     b = Build(Form(), lambda name, array: weights.__setitem__(name, array), batch)
@@ -109,6 +112,7 @@ def form_of(model: Any, training: bool, weights: dict, paths: dict, batch: int, 
     for n in nodes:
         front.node(n)
     outputs = [front.values[id(t)] for t in tree.flatten(out)]
+    front.added = [front.fill(t) for t in added]
     if isinstance(end, Goal) and end.read != [0]:
         b.counted = None
     return b, outputs, inputs, front
@@ -180,7 +184,6 @@ def export(model: Any, loss: str = "cross_entropy", name: Optional[str] = None, 
     odds = False
     right: Any = None
     last = end if end is None or isinstance(end, Goal) else losses.function_of(end)
-    refuse_hidden(model)
     for training in (True, False):
         b, outputs, inputs, front = form_of(model, training, weights, paths, batch, names, shapes, types, last, rows)
         outputs = [b.whole(o) for o in outputs if isinstance(o, (Tensor, Const))]
@@ -197,7 +200,7 @@ def export(model: Any, loss: str = "cross_entropy", name: Optional[str] = None, 
             if inner[0] is not outputs[0]:
                 right = functools.partial(right_sides, b)
             outputs = inner
-        found, orders = attach(b, outputs, loss, channels=-1, more=functools.partial(regularized, b, model, front.variable))
+        found, orders = attach(b, outputs, loss, channels=-1, more=functools.partial(regularized, b, model, front))
         if right is not None:
             right(outputs[0])
         fuse(b.form)

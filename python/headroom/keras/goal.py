@@ -115,27 +115,20 @@ def outputs_of(model: Any) -> int:
     return len(tree.flatten(model.outputs)) if getattr(model, "outputs", None) else 1
 
 
-def regularized(b: Build, model: Any, variable: Any, scalar: Tensor) -> Tensor:
-    """The loss with what the regularizers of variables add, as Keras's losses have it.  `variable`: the tensor of one."""
+def regularized(b: Build, model: Any, front: Any, scalar: Tensor) -> Tensor:
+    """The loss with what the regularizers of variables and the layers add, as Keras's losses have it."""
+    for x in front.added:
+        scalar = b.map2("add", scalar, x)
     for v in model.trainable_variables:
         r = getattr(v, "regularizer", None)
         if r is None:
             continue
         if not isinstance(r, (keras.regularizers.L1, keras.regularizers.L2, keras.regularizers.L1L2)):
             raise Refused(f"the regularizer {type(r).__name__} of {v.path}: there are L1, L2 and L1L2")
-        w = variable(v)
+        w = front.variable(v)
         squares, sizes = float(getattr(r, "l2", 0) or 0), float(getattr(r, "l1", 0) or 0)
         terms = [(squares, b.map1("power", w, exponent=2.0))] if squares else []
         terms += [(sizes, b.map1("abs", w))] if sizes else []
         for share, x in terms:
             scalar = b.map2("add", scalar, b.affine(b.reduce("sum", x, [], False), share))
     return scalar
-
-
-def refuse_hidden(model: Any) -> None:
-    """Losses that layers make of what goes through them."""
-    for layer in model._flatten_layers():
-        if getattr(layer, "activity_regularizer", None) is not None:
-            raise Refused("an activity_regularizer", f"layer {layer.path}")
-        if type(layer).__name__ == "ActivityRegularization":
-            raise Refused("the layer ActivityRegularization", f"layer {layer.path}")

@@ -126,24 +126,35 @@ def conv3d_transpose(b: Build, c: Call) -> Tensor:
     return finish(b, c, behind(b, y))
 
 
-@layer("Conv1DTranspose", "Conv2DTranspose")
+@layer("Conv1DTranspose", "Conv2DTranspose", "ConvTranspose")
 def conv_transpose(b: Build, c: Call) -> Tensor:
-    if c.op.output_padding is not None:
-        raise Refused(f"{type(c.op).__name__} with output_padding")
-    x, kernel = input_of(b, c), c.weight(c.op.kernel)
+    """The layers, and ops.conv_transpose."""
+    of_layer = hasattr(c.op, "kernel")
+    x, kernel = input_of(b, c), c.weight(c.op.kernel) if of_layer else b.tensor(c.get("kernel", 1))
     n = kernel.rank - 2
+    if n == 3:
+        raise Refused("ops.conv_transpose of three dimensions")
     stride, dilation = several(c.op.strides, n), several(c.op.dilation_rate, n)
+    given = c.op.output_padding
+    asked = (None,) * n if given is None else several(given, n)
     if n == 1:
-        x, kernel, stride, dilation = b.unsqueeze(x, 1), b.unsqueeze(kernel, 0), (1, *stride), (1, *dilation)
+        x, kernel, stride, dilation, asked = b.unsqueeze(x, 1), b.unsqueeze(kernel, 0), (1, *stride), (1, *dilation), (None, *asked)
     pads, extra = [0, 0, 0, 0], [0, 0]
     for i in range(2):
         k = (kernel.shape[i] - 1) * dilation[i] + 1
         extra[i] = max(0, stride[i] - k)
-        if c.op.padding == "same":
+        if c.op.padding == "same" and asked[i] is None:
             total = max(0, k - stride[i])
             pads[i], pads[2 + i] = total // 2, total - total // 2
-    y = behind(b, b.conv_transpose2d(ahead(b, x), b.permute(kernel, (3, 2, 0, 1)), bias_of(c), stride, pads, extra, dilation, 1))
-    return finish(b, c, b.squeeze(y, [1]) if n == 1 else y)
+        elif asked[i] is not None:  # the window that is left has (size - 1) * stride + k % 2 + what is asked for
+            total = k + k % 2 - 2 + asked[i] if c.op.padding == "same" else 2 * (k - 1) + asked[i]
+            before = min(total - total // 2, k - 1)
+            behind_ = k - 1 - (total - before)
+            pads[i], pads[2 + i], extra[i] = k - 1 - before, max(0, behind_), max(0, -behind_)
+    bias = bias_of(c) if of_layer else None
+    y = behind(b, b.conv_transpose2d(ahead(b, x), b.permute(kernel, (3, 2, 0, 1)), bias, stride, pads, extra, dilation, 1))
+    y = b.squeeze(y, [1]) if n == 1 else y
+    return finish(b, c, y) if of_layer else back(b, c.op, y)
 
 
 # ---- pools ----
@@ -211,14 +222,19 @@ def borders(b: Build, c: Call) -> Tensor:
     return back(b, c.op, b.pad(x, {i + 1: (-u, -v) if crop else (u, v) for i, (u, v) in enumerate(given)}))
 
 
+def scaled(b: Build, x: Tensor, size: Sequence[int], how: str) -> Tensor:
+    """x (N, C, H, W)."""
+    return b.interpolate(x, size, "cubic", False, [None, None]) if how == "bicubic" else b.resize(x, size, how)
+
+
 @layer("UpSampling1D", "UpSampling2D", "UpSampling3D")
 def up_sampling(b: Build, c: Call) -> Tensor:
     x = channels_last(b, c.op, c.x())
     by, how = several(c.op.size, x.rank - 2), getattr(c.op, "interpolation", "nearest")
-    if how not in ("nearest", "bilinear"):
+    if how not in ("nearest", "bilinear", "bicubic"):
         raise Refused(f"{type(c.op).__name__} by {how}")
     if x.rank == 4:
-        y = behind(b, b.resize(ahead(b, x), (x.shape[1] * by[0], x.shape[2] * by[1]), how))
+        y = behind(b, scaled(b, ahead(b, x), (x.shape[1] * by[0], x.shape[2] * by[1]), how))
     else:
         y = x
         for i, k in enumerate(by):

@@ -6,29 +6,43 @@ from typing import Any
 import numpy as np
 
 from ..build import Build, Const, Tensor
+from ..build.tensor import window
 from ..graph import Refused
 from ..size import Size
 from .call import Call, layer
-from .images import ahead, back, behind, channels_last
+from .images import ahead, back, behind, channels_last, pads_of, scaled
 
 
-@layer("Resizing")
+@layer("Resizing", "Resize")
 def resizing(b: Build, c: Call) -> Tensor:
+    """The layer, and ops.image.resize."""
     op, x = c.op, channels_last(b, c.op, b.cast(c.x(), "f32"))
-    other = [name for name in ("antialias", "crop_to_aspect_ratio", "pad_to_aspect_ratio") if getattr(op, name)]
-    if op.interpolation not in ("nearest", "bilinear") or other or x.rank != 4:
-        raise Refused(f"Resizing of {x.rank} dimensions by {op.interpolation}" + "".join(f", {name}" for name in other))
-    return back(b, op, behind(b, b.resize(ahead(b, x), (op.height, op.width), op.interpolation)))
-
-
-@layer("Resize")
-def resize(b: Build, c: Call) -> Tensor:
-    """ops.image.resize."""
-    op, x = c.op, channels_last(b, c.op, b.cast(c.x(), "f32"))
+    size = tuple(op.size) if hasattr(op, "size") else (op.height, op.width)
     other = [name for name in ("antialias", "crop_to_aspect_ratio", "pad_to_aspect_ratio") if getattr(op, name, False)]
-    if op.interpolation not in ("nearest", "bilinear") or other or x.rank != 4:
-        raise Refused(f"ops.image.resize of {x.rank} dimensions by {op.interpolation}" + "".join(f", {name}" for name in other))
-    return back(b, op, behind(b, b.resize(ahead(b, x), op.size, op.interpolation)))
+    if op.interpolation not in ("nearest", "bilinear", "bicubic") or other or x.rank != 4:
+        raise Refused(f"{type(op).__name__} of {x.rank} dimensions by {op.interpolation}" + "".join(f", {name}" for name in other))
+    return back(b, op, behind(b, scaled(b, ahead(b, x), size, op.interpolation)))
+
+
+@layer("RGBToGrayscale")
+def grayscale(b: Build, c: Call) -> Tensor:
+    x = channels_last(b, c.op, b.cast(c.x(), "f32"))
+    return back(b, c.op, b.along(x, x.rank - 1, np.array([[0.2989, 0.5870, 0.1140]])))
+
+
+@layer("PadImages", "CropImages")
+def framed(b: Build, c: Call) -> Tensor:
+    """Zeros around, or what is inside; of each side or of both what the target leaves."""
+    op, x = c.op, channels_last(b, c.op, c.x())
+    crop, first = type(op).__name__ == "CropImages", c.x().rank - 3
+    word, out = "cropping" if crop else "padding", {}
+    for d, (one, two, to) in enumerate((("top", "bottom", op.target_height), ("left", "right", op.target_width)), first):
+        u, v = getattr(op, f"{one}_{word}"), getattr(op, f"{two}_{word}")
+        room = abs((to or x.shape[d]) - x.shape[d]) if to is not None else None
+        u = room - v if u is None and room is not None and v is not None else u or 0
+        v = room - u if v is None and room is not None else v or 0
+        out[d] = (-u, -v) if crop else (u, v)
+    return back(b, op, b.pad(x, out))
 
 
 @layer("ExtractPatches")
@@ -37,13 +51,25 @@ def extract_patches(b: Build, c: Call) -> Tensor:
     op, x = c.op, channels_last(b, c.op, c.x())
     kh, kw = (op.size, op.size) if isinstance(op.size, int) else op.size
     strides = (op.strides, op.strides) if isinstance(op.strides, int) else tuple(op.strides or (kh, kw))
-    if x.rank != 4 or strides != (kh, kw) or op.dilation_rate not in (1, (1, 1)) or op.padding != "valid":
-        raise Refused("ops.image.extract_patches with patches that overlap, padding or dilation")
+    if x.rank != 4:
+        raise Refused("ops.image.extract_patches of something that is no batch of images")
+    if strides != (kh, kw) or op.dilation_rate not in (1, (1, 1)) or op.padding != "valid":
+        return back(b, op, overlapping(b, op, x, (kh, kw), strides))
     n, height, width, channels = x.shape
     h, w = height // kh, width // kw
     x = b.slice(b.slice(x, 1, 0, h * kh), 2, 0, w * kw)
     y = b.permute(b.reshape(x, (n, h, kh, w, kw, channels)), (0, 1, 3, 2, 4, 5))
     return back(b, op, b.reshape(y, (n, h, w, kh * kw * channels)))
+
+
+def overlapping(b: Build, op: Any, x: Tensor, kernel: tuple, strides: tuple) -> Tensor:
+    """Shifted images, one for each place of the patch, beside each other."""
+    rate = (op.dilation_rate,) * 2 if isinstance(op.dilation_rate, int) else tuple(op.dilation_rate)
+    pads = pads_of(op.padding, x.shape[1:3], kernel, strides, rate)
+    x = b.pad(x, {1: pads[0], 2: pads[1]})
+    h, w = (window(x.shape[1 + i], kernel[i], strides[i], 0, 0, rate[i]) for i in (0, 1))
+    return b.concat([b.slice(b.slice(x, 1, i * rate[0], h, strides[0]), 2, k * rate[1], w, strides[1])
+                     for i in range(kernel[0]) for k in range(kernel[1])], 3)
 
 
 @layer("CenterCrop")
@@ -76,11 +102,14 @@ def random_flip(b: Build, c: Call) -> Any:
 def discretization(b: Build, c: Call) -> Tensor:
     """How many of the borders are not above it."""
     borders = c.op.bin_boundaries
-    if c.op.output_mode != "int" or borders is None:
+    if c.op.output_mode not in ("int", "one_hot") or borders is None:
         raise Refused(f"Discretization with output_mode={c.op.output_mode!r}, or without bin_boundaries")
     x = b.unsqueeze(b.cast(c.x(), "f32"), c.x().rank)
     above = b.compare("less", x, Const(np.asarray(borders, "float32")))
-    return b.cast(b.reduce("sum", b.affine(above, -1.0, 1.0), [x.rank - 1], False), "i32")
+    bins = b.cast(b.reduce("sum", b.affine(above, -1.0, 1.0), [x.rank - 1], False), "i32")
+    if c.op.output_mode == "int":
+        return bins
+    return b.one_hot(b.squeeze(bins, [-1]) if bins.rank > 1 and bins.shape[-1] == 1 else bins, len(borders) + 1)
 
 
 AUGMENTING = ("RandomBrightness", "RandomColorDegeneration", "RandomColorJitter", "RandomContrast", "RandomCrop", "RandomElasticTransform",

@@ -54,7 +54,7 @@ def attention(b: Build, c: Call) -> Any:
         y, shares = b.attention_and_shares(q, k, v, of_scores(b, c), causal, None, rate)
     else:
         y = b.attention(q, k, v, of_scores(b, c), causal, None, rate)
-    y, shares = of_hidden_rows(b, c, y, v, shares, whole)
+    y, shares = of_hidden_rows(b, c, y, (q, k, v), shares, whole)
     heads, depth = op._output_dense.kernel.shape[:2]
     y = b.permute(y, (0, 2, 1, 3))
     y = b.reshape(y, y.shape[:2] + (heads * depth,))
@@ -63,7 +63,7 @@ def attention(b: Build, c: Call) -> Any:
     return y if shares is None else [y, shares]
 
 
-def of_hidden_rows(b: Build, c: Call, y: Tensor, v: Tensor, shares: Optional[Tensor], whole: bool) -> tuple[Tensor, Optional[Tensor]]:
+def of_hidden_rows(b: Build, c: Call, y: Tensor, qkv: tuple, shares: Optional[Tensor], whole: bool) -> tuple[Tensor, Optional[Tensor]]:
     """`whole`: Keras makes the scores, for dropout or because they are asked for, and then has 0 there."""
     mask = c.kwargs.get("query_mask")
     if mask is None:
@@ -71,10 +71,18 @@ def of_hidden_rows(b: Build, c: Call, y: Tensor, v: Tensor, shares: Optional[Ten
     shown = b.reshape(b.cast(b.whole(mask), "f32"), (mask.shape[0], 1, mask.shape[1], 1))
     if whole:
         return b.map2("mul", y, shown), None if shares is None else b.map2("mul", shares, shown)
+    return b.where(shown, y, alike(b, *qkv)), shares
+
+
+def alike(b: Build, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    """Every key has the same share.  The scores are lost in what hides them, but not their gradient: it is that of a sum of values by
+    the scores, which is 0 here."""
+    if k.shape[1] != q.shape[1]:
+        k, v = (b._repeat_heads(x, q.shape[1]) for x in (k, v))
     mean = b.reduce("mean", v, [2], True)
-    if mean.shape[1] != y.shape[1]:
-        mean = b._repeat_heads(mean, y.shape[1])
-    return b.where(shown, y, mean), shares
+    away = b.map1("stop_gradient", b.map2("sub", v, mean))
+    z = b.affine(b.matmul(q, b.matmul(b.permute(k, (0, 1, 3, 2)), away)), float(q.shape[3]) ** -0.5 / k.shape[2])
+    return b.map2("add", b.map2("sub", z, b.map1("stop_gradient", z)), mean)
 
 
 def _project(b: Build, c: Call, x: Tensor, dense: Any) -> Tensor:

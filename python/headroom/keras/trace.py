@@ -21,6 +21,7 @@ from ..graph import Refused
 from ..place import raised_at
 from .call import LAYERS
 from .goal import Goal
+from .loops import OPEN, OPENED, size_of_batch
 
 
 def whole(operation: Any) -> bool:
@@ -157,6 +158,9 @@ class Patches:
         self.assign, self.any = Variable.assign, numpy.any_symbolic_tensors
         self.readers: list[Any] = [m for n, m in sys.modules.items()
                                    if n.startswith("keras.src.ops.") and hasattr(m, "any_symbolic_tensors")]
+        self.operation = keras.Operation.symbolic_call
+        self.shaped = {n: getattr(ops, n) for n in OPEN}
+        self.add_loss, self.losses = keras.Layer.add_loss, []
         self.filtered = keras.config.is_traceback_filtering_enabled()
 
     def enter(self) -> None:
@@ -191,7 +195,20 @@ class Patches:
             """A layer with weights that is called on known numbers (positions) is part of the graph all the same."""
             if self.weights and not any(isinstance(x, keras.KerasTensor) for x in tree.flatten((args, kwargs))):
                 args, kwargs = tree.map_structure(as_symbol, (args, kwargs))
-            return patches.call(self, *args, **kwargs)
+            made = patches.call(self, *args, **kwargs)
+            if getattr(self, "activity_regularizer", None) is not None and not in_stateless_scope():
+                patches.losses += [ops.divide(self.activity_regularizer(y), size_of_batch()) for y in tree.flatten(made)
+                                   if isinstance(y, keras.KerasTensor)]
+            return made
+
+        def operation(self: Any, *args: Any, **kwargs: Any) -> Any:
+            f = OPENED.get(type(self).__name__)
+            return f(self, *args, **kwargs) if f is not None else patches.operation(self, *args, **kwargs)
+
+        def add_loss(self: Any, loss: Any) -> None:
+            if in_stateless_scope():  # a whole layer that finds out its shapes
+                return
+            patches.losses += [ops.sum(x) for x in tree.flatten(loss)]
 
         def symbols(args: Any = None, kwargs: Any = None) -> bool:
             """Variables are part of the graph as tensors are, as long as no layer is computing its own shapes."""
@@ -205,6 +222,9 @@ class Patches:
             raise Refused(f"it assigns to its variable {self.path} while it is called")
 
         keras.Layer.symbolic_call, keras.Layer.__call__ = symbolic, call
+        keras.Operation.symbolic_call, keras.Layer.add_loss = operation, add_loss
+        for n, f in OPEN.items():
+            setattr(ops, n, functools.partial(f, self.shaped[n]))
         for m in self.modules:
             m.Node = noted
         for m in self.readers:
@@ -221,6 +241,9 @@ class Patches:
 
     def leave(self) -> None:
         keras.Layer.symbolic_call, keras.Layer.__call__ = self.symbolic, self.call
+        keras.Operation.symbolic_call, keras.Layer.add_loss = self.operation, self.add_loss
+        for n, f in self.shaped.items():
+            setattr(ops, n, f)
         for m in self.modules:
             m.Node = self.node
         for n, f in self.fused.items():
@@ -245,12 +268,12 @@ def as_symbol(x: Any) -> Any:
 
 
 @contextlib.contextmanager
-def opened() -> Iterator[None]:
+def opened() -> Iterator[Patches]:
     """Inside, a layer that is not whole leaves no node of its own, and exceptions come through as they are."""
     patches = Patches()
     patches.enter()
     try:
-        yield
+        yield patches
     finally:
         patches.leave()
 
@@ -315,12 +338,13 @@ def inputs_of(model: Any, shapes: Optional[Sequence[tuple]], types: Optional[Seq
 
 
 def trace(model: Any, training: bool, shapes: Optional[Sequence[tuple]] = None, types: Optional[Sequence[str]] = None,
-          end: Any = None, rows: Optional[Sequence[int]] = None) -> tuple[list, list, Any]:
-    """Inputs, nodes in order, and the structure of outputs.  `end`: a function of labels and output whose result stands before the
-    outputs; the labels, `rows` a sample (None: as the first output), are the last input.  Or a Goal, which has its own."""
+          end: Any = None, rows: Optional[Sequence[int]] = None) -> tuple[list, list, Any, list]:
+    """Inputs, nodes in order, the structure of outputs, and losses that layers add.  `end`: a function of labels and output whose
+    result stands before the outputs; the labels, `rows` a sample (None: as the first output), are the last input.  Or a Goal, which
+    has its own."""
     xs = inputs_of(model, shapes, types)
     argument = argument_of(model, xs)
-    with opened():
+    with opened() as patches:
         out = model.call(argument, training=training) if whole(model) else model(argument, training=training)
         if isinstance(end, Goal):
             given, outputs = end.inputs(), tree.flatten(out)
@@ -329,7 +353,7 @@ def trace(model: Any, training: bool, shapes: Optional[Sequence[tuple]] = None, 
             outputs = tree.flatten(out)
             labels = keras.KerasTensor((None, *(outputs[0].shape[1:] if rows is None else rows)), dtype="float32", name="label")
             xs, out = [*xs, labels], [end(labels, outputs[0]), *outputs]
-    return xs, _ordered(out), out
+    return xs, _ordered([out, patches.losses]), out, patches.losses
 
 
 def _maker(t: Any) -> Any:

@@ -10,7 +10,10 @@ from typing import Any
 # name: (number, kind, repeated).  kind: int, float, bytes, str, or the name of a message
 SCHEMA: dict[str, dict[str, tuple[int, str, bool]]] = {
     "Model": {"ir_version": (1, "int", False), "producer_name": (2, "str", False), "producer_version": (3, "str", False),
-              "graph": (7, "Graph", False), "opset_import": (8, "Opset", True), "metadata_props": (14, "Entry", True)},
+              "graph": (7, "Graph", False), "opset_import": (8, "Opset", True), "metadata_props": (14, "Entry", True),
+              "functions": (25, "Function", True)},
+    "Function": {"name": (1, "str", False), "input": (4, "str", True), "output": (5, "str", True), "node": (7, "Node", True),
+                 "domain": (10, "str", False), "attribute_proto": (11, "Attribute", True)},
     "Opset": {"domain": (1, "str", False), "version": (2, "int", False)},
     "Entry": {"key": (1, "str", False), "value": (2, "str", False)},
     "Graph": {"node": (1, "Node", True), "name": (2, "str", False), "initializer": (5, "Tensor", True),
@@ -19,7 +22,8 @@ SCHEMA: dict[str, dict[str, tuple[int, str, bool]]] = {
              "attribute": (5, "Attribute", True), "domain": (7, "str", False)},
     "Attribute": {"name": (1, "str", False), "f": (2, "float", False), "i": (3, "int", False), "s": (4, "bytes", False),
                   "t": (5, "Tensor", False), "g": (6, "Graph", False), "floats": (7, "float", True),
-                  "ints": (8, "int", True), "strings": (9, "bytes", True), "type": (20, "int", False)},
+                  "ints": (8, "int", True), "strings": (9, "bytes", True), "type": (20, "int", False),
+                  "ref_attr_name": (21, "str", False)},
     "Tensor": {"dims": (1, "int", True), "data_type": (2, "int", False), "float_data": (4, "float", True),
                "int32_data": (5, "int", True), "int64_data": (7, "int", True), "name": (8, "str", False),
                "raw_data": (9, "bytes", False), "double_data": (10, "double", True),

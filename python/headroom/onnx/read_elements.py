@@ -1,14 +1,14 @@
 """Functions, arithmetic, comparisons and sums of ONNX."""
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Sequence
 
 import numpy as np
 
 from ..build import Build, Const, Tensor
 from ..graph import Refused
-from ..size import product
-from .reader import OPS, Node, op
+from ..size import Size, product
+from .reader import OPS, Node, kind_of, op
 
 for _theirs, _ours in {"Relu": "relu", "Sigmoid": "sigmoid", "Tanh": "tanh", "Exp": "exp", "Log": "log", "Sqrt": "sqrt",
                        "Abs": "abs"}.items():
@@ -20,11 +20,39 @@ for _theirs, _f in {"Erf": "erf", "Sin": "sin", "Cos": "cos", "HardSwish": "hard
     OPS[_theirs] = lambda b, n, _f=_f: b.function(_f, n.get(0))
 for _theirs, _f, _alpha in (("LeakyRelu", "leaky_relu", 0.01), ("Elu", "elu", 1.0), ("Celu", "celu", 1.0)):
     OPS[_theirs] = lambda b, n, _f=_f, _alpha=_alpha: b.function(_f, n.get(0), n.attr("alpha", _alpha))
-for _theirs, _ours in {"Add": "add", "Sub": "sub", "Mul": "mul", "Div": "div"}.items():
-    OPS[_theirs] = lambda b, n, _ours=_ours: b.map2(_ours, n.get(0), n.get(1))
+for _theirs, _ours in {"Add": "add", "Sub": "sub", "Mul": "mul"}.items():
+    OPS[_theirs] = lambda b, n, _ours=_ours: b.map2(_ours, counted(b, n.get(0)), counted(b, n.get(1)))
 for _theirs, _how in {"Equal": "equal", "Less": "less", "Greater": "greater", "LessOrEqual": "less_equal",
                       "GreaterOrEqual": "greater_equal", "And": "both", "Or": "either", "Xor": "one"}.items():
     OPS[_theirs] = lambda b, n, _how=_how: b.compare(_how, *[truth(x) for x in n.inputs])
+
+
+def counted(b: Build, x: Any) -> Any:
+    """The size of the batch as a number."""
+    if isinstance(x, Const) and x.array.dtype == object and x.array.size == 1:
+        return b.count(x.array.reshape(-1)[0])
+    return x
+
+
+def is_infinite(b: Build, x: Tensor) -> Tensor:
+    return b.compare("greater", b.map1("abs", x), Const(np.float32(3.4028234e38)))
+
+
+OPS["IsInf"] = lambda b, n: is_infinite(b, n.get(0))
+
+
+def dropped(b: Build, x: Tensor) -> Tensor:
+    """Without what is behind the point."""
+    return b.cast(b.cast(x, "f32"), "i32")
+
+
+@op("Div")
+def divide(b: Build, n: Node) -> Tensor:
+    """Of whole numbers towards zero, and without rounding a reciprocal first."""
+    x, y = (counted(b, n.get(i)) for i in (0, 1))
+    if n.kind(0) != "i":
+        return b.map2("div", x, y)
+    return dropped(b, b.map2("div", b.tensor(x, "f32") if isinstance(x, Const) else x, b.tensor(y, "f32") if isinstance(y, Const) else y))
 
 
 def truth(x: Any) -> Any:
@@ -56,7 +84,14 @@ def mod(b: Build, n: Node) -> Tensor:
 
 @op("Pow")
 def power(b: Build, n: Node) -> Tensor:
-    return b.map1("power", n.get(0), exponent=float(n.number(1, "", None)))
+    """By a number; else exp(y log x), which is what it is where x is above 0."""
+    x, y = n.get(0), n.get(1)
+    if isinstance(y, Const) and y.array.size and (y.array == y.array.flat[0]).all() and y.rank <= x.rank:
+        return b.map1("power", b.cast(b.whole(x), "f32"), exponent=float(y.array.flat[0]))
+    if isinstance(x, Const) and (x.array <= 0).any():
+        raise Refused("Pow of a number that is not above 0 by an exponent that depends on data")
+    logs = Const(np.log(x.array).astype("float32")) if isinstance(x, Const) else b.map1("log", b.cast(x, "f32"))
+    return b.map1("exp", b.map2("mul", logs, y))
 
 
 @op("Gelu")
@@ -76,7 +111,25 @@ def prelu(b: Build, n: Node) -> Tensor:
 
 @op("Clip")
 def clip(b: Build, n: Node) -> Tensor:
-    return b.clip(n.get(0), n.number(1, "min", None), n.number(2, "max", None))
+    return b.clip(b.cast(b.whole(n.get(0)), "f32"), n.number(1, "min", None), n.number(2, "max", None))
+
+
+for _theirs, _g in {"Asin": lambda b, x: b.function("atan", b.map2("div", x, _rest(b, x))),
+                    "Acos": lambda b, x: b.affine(b.function("atan", b.map2("div", x, _rest(b, x))), -1.0, np.pi / 2),
+                    "Asinh": lambda b, x: b.map1("log", b.map2("add", x, b.map1("sqrt", b.affine(_square(b, x), 1.0, 1.0)))),
+                    "Acosh": lambda b, x: b.map1("log", b.map2("add", x, b.map1("sqrt", b.affine(_square(b, x), 1.0, -1.0)))),
+                    "Atanh": lambda b, x: b.affine(b.map2("sub", b.function("log1p", x), b.function("log1p", b.neg(x))), 0.5),
+                    "Swish": lambda b, x: b.map1("silu", x)}.items():
+    OPS[_theirs] = lambda b, n, _g=_g: _g(b, n.get(0))
+
+
+def _square(b: Build, x: Tensor) -> Tensor:
+    return b.map1("power", x, exponent=2.0)
+
+
+def _rest(b: Build, x: Tensor) -> Tensor:
+    """The other side of a triangle, sqrt(1 - x^2), never quite 0."""
+    return b.map1("sqrt", b.clip(b.affine(_square(b, x), -1.0, 1.0), 1e-30, None))
 
 
 @op("Max", "Min")
@@ -92,15 +145,29 @@ def where(b: Build, n: Node) -> Tensor:
     return b.where(*[Const(x.array.astype("float32"), x.shape) if isinstance(x, Const) else x for x in n.inputs])
 
 
-@op("Identity", "CastLike")
+@op("Identity")
 def same(b: Build, n: Node) -> Any:
     return n.get(0)
 
 
+@op("CastLike")
+def cast_like(b: Build, n: Node) -> Any:
+    if n.kind(0) == n.kind(1):
+        return n.get(0)
+    if n.kind(1) == "f":
+        return b.cast(b.tensor(n.get(0)), "f32")
+    raise Refused("CastLike from real to whole numbers")
+
+
 @op("Cast")
 def cast(b: Build, n: Node) -> Any:
-    x = n.get(0)
-    return b.cast(x, "f32") if n.attr("to") == 1 and x.type != "f32" else x
+    """A truth is what is not 0, and a whole number has nothing behind the point."""
+    x, to, have = b.tensor(n.get(0)), kind_of(n.attr("to")), n.kind(0)
+    if to == "b" and have != "b":
+        return b.compare("not_equal", x, Const(np.float32(0)))
+    if to == "i" and have == "f":
+        return dropped(b, x)
+    return b.cast(x, "f32") if to == "f" else x
 
 
 @op("Dropout")
@@ -134,12 +201,12 @@ def shrink(b: Build, n: Node) -> Tensor:
 
 # ---- sums ----
 
-REDUCED = ("Mean", "Sum", "Max", "Min", "L1", "L2", "SumSquare", "LogSumExp", "LogSum")
+REDUCED = ("Mean", "Sum", "Max", "Min", "L1", "L2", "SumSquare", "LogSumExp", "LogSum", "Prod")
 
 
 @op(*[f"Reduce{k}" for k in REDUCED])
 def reduce(b: Build, n: Node) -> Tensor:
-    axes, keep, x = n.numbers(1, "axes"), bool(n.attr("keepdims", 1)), b.tensor(n.get(0))
+    axes, keep, x = n.numbers(1, "axes"), bool(n.attr("keepdims", 1)), b.cast(b.whole(n.get(0)), "f32")
     if not axes and n.attr("noop_with_empty_axes", 0):
         return x
     dims = [int(a) % x.rank for a in axes] if axes else list(range(x.rank))
@@ -153,6 +220,8 @@ def reduce(b: Build, n: Node) -> Tensor:
     if kind in ("L2", "SumSquare"):
         y = b.reduce("sum", b.map1("power", x, exponent=2.0), dims, keep)
         return b.map1("sqrt", y) if kind == "L2" else y
+    if kind == "Prod":
+        return multiplied(b, x, dims, keep)
     if kind == "LogSum":
         return b.map1("log", b.reduce("sum", x, dims, keep))
     top = b.map1("stop_gradient", b.reduce("max", x, dims, True))
@@ -160,11 +229,25 @@ def reduce(b: Build, n: Node) -> Tensor:
     return b.map2("add", total, top if keep else b.squeeze(top, dims))
 
 
-@op("ArgMax")
+def multiplied(b: Build, x: Tensor, dims: Sequence[int], keep: bool) -> Tensor:
+    """Halves by halves."""
+    for d in dims:
+        if isinstance(x.shape[d], Size):
+            raise Refused("a product over the batch")
+        while x.shape[d] > 1:
+            half = x.shape[d] // 2
+            rest = b.slice(x, d, 2 * half, x.shape[d] - 2 * half) if x.shape[d] % 2 else None
+            x = b.map2("mul", b.slice(x, d, 0, half), b.slice(x, d, half, half))
+            x = x if rest is None else b.concat([x, rest], d)
+    return x if keep else b.squeeze(x, dims)
+
+
+@op("ArgMax", "ArgMin")
 def argmax(b: Build, n: Node) -> Tensor:
     if n.attr("select_last_index", 0):
-        raise Refused("ArgMax that takes the last of equal ones")
-    return b.arg_max(n.get(0), n.attr("axis", 0), bool(n.attr("keepdims", 1)))
+        raise Refused(f"{n.op} that takes the last of equal ones")
+    x = b.cast(b.tensor(n.get(0)), "f32")
+    return b.arg_max(x if n.op == "ArgMax" else b.neg(x), n.attr("axis", 0), bool(n.attr("keepdims", 1)))
 
 
 @op("Softmax", "LogSoftmax")

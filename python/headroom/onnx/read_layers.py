@@ -1,11 +1,11 @@
-"""Products, convolutions, pools, normalisation and recurrent layers of ONNX."""
+"""Products, convolutions, pools and normalisation of ONNX."""
 from __future__ import annotations
 
 from typing import Any, Sequence
 
 import numpy as np
 
-from ..build import Build, Tensor
+from ..build import Build, Const, Tensor
 from ..graph import Refused
 from ..size import Size, product
 from .reader import Node, op
@@ -80,7 +80,10 @@ def conv_transpose(b: Build, n: Node) -> Tensor:
 
 @op("BatchNormalization")
 def batch_norm(b: Build, n: Node) -> Any:
-    x, gamma, beta, mean, var = n.inputs[:5]
+    x, gamma, beta = n.inputs[:3]
+    mean, var = (n.reader.statistic(n.raw, i) for i in (3, 4))
+    if not n.attr("spatial", 1):
+        raise Refused("BatchNormalization with spatial=0")
     eps = n.attr("epsilon", 1e-5)
     if not n.reader.training:
         return b.batch_norm_inference(x, gamma, beta, mean, var, eps)
@@ -89,6 +92,71 @@ def batch_norm(b: Build, n: Node) -> Any:
         rows = product(y.shape[:1] + y.shape[2:])
         b.batch_norm_stats([mean.value, var.value], m, inv, rows, eps, 1.0 - n.attr("momentum", 0.9), False)
     return y
+
+
+@op("STFT")
+def short_time_fourier(b: Build, n: Node) -> Tensor:
+    """(N, T) or (N, T, 1): frames by the matrix of their waves, (N, frames, waves, 2)."""
+    x, step, window, length = n.get(0), int(n.number(1, "frame_step", 0)), n.get(2), n.number(3, "frame_length", None)
+    if window is not None and not isinstance(window, Const) or x.rank == 3 and x.shape[2] != 1:
+        raise Refused("STFT with a window that depends on data, or of complex numbers")
+    size = int(length) if length is not None else len(window.array)
+    waves = waves_of(size, bool(n.attr("onesided", 1)))
+    if window is not None:
+        assert isinstance(window, Const)
+        waves = waves * np.asarray(window.array, "float64").reshape(1, -1, 1)
+    frames = b.unfold(b.squeeze(x, [2]) if x.rank == 3 else x, 1, size, step)
+    y = b.linear(frames, Const(waves.transpose(0, 2, 1).reshape(-1, size).astype("float32")))
+    return b.reshape(y, y.shape[:-1] + (len(waves), 2))
+
+
+def waves_of(size: int, onesided: bool) -> np.ndarray:
+    """(waves, size, 2): cosines, and sines with a minus, of a Fourier transform."""
+    if size > 4096:
+        raise Refused(f"a Fourier transform of {size} numbers; up to 4096 are products with the matrix of their waves")
+    angles = -2 * np.pi * np.outer(np.arange(size // 2 + 1 if onesided else size), np.arange(size)) / size
+    return np.stack([np.cos(angles), np.sin(angles)], -1)
+
+
+@op("DFT")
+def fourier(b: Build, n: Node) -> Tensor:
+    """(..., 1 or 2): real and imaginary parts last."""
+    x, inverse = b.tensor(n.get(0)), bool(n.attr("inverse", 0))
+    axis = int(n.number(2, "axis", -2) if n.opset >= 20 else n.attr("axis", 1)) % x.rank
+    size = x.shape[axis]
+    if n.get(1) is not None and int(n.number(1, "dft_length", size)) != size or isinstance(size, Size):
+        raise Refused("DFT with a length of its own, or along the batch")
+    if inverse and n.attr("onesided", 0):
+        raise Refused("DFT with inverse and onesided")
+    waves = waves_of(size, bool(n.attr("onesided", 0)))
+    waves = waves * np.array([1, -1]) / size if inverse else waves
+    parts = [b.select(x, x.rank - 1, i) for i in range(x.shape[-1])]
+    to = [[b.along(p, axis, m) for m in (waves[..., 0], waves[..., 1])] for p in parts]
+    real, imaginary = to[0]
+    if len(to) == 2:
+        real, imaginary = b.map2("sub", real, to[1][1]), b.map2("add", imaginary, to[1][0])
+    return b.concat([b.unsqueeze(v, v.rank) for v in (real, imaginary)], -1)
+
+
+@op("LRN")
+def local_response(b: Build, n: Node) -> Tensor:
+    """x over the mean of the squares of its neighbours among the channels."""
+    x, size = n.get(0), n.attr("size")
+    before = (size - 1) // 2
+    squares = b.pad(b.map1("power", x, exponent=2.0), {1: (before, size - 1 - before)})
+    total = b.slice(squares, 1, 0, x.shape[1])
+    for i in range(1, size):
+        total = b.map2("add", total, b.slice(squares, 1, i, x.shape[1]))
+    scaled = b.affine(total, n.attr("alpha", 1e-4) / size, n.attr("bias", 1.0))
+    return b.map2("mul", x, b.map1("power", scaled, exponent=-float(n.attr("beta", 0.75))))
+
+
+@op("MeanVarianceNormalization")
+def normalized(b: Build, n: Node) -> Tensor:
+    x, axes = n.get(0), n.attr("axes", [0, 2, 3])
+    centred = b.map2("sub", x, b.reduce("mean", x, axes, True))
+    deviation = b.map1("sqrt", b.reduce("mean", b.map1("power", centred, exponent=2.0), axes, True))
+    return b.map2("div", centred, b.affine(deviation, 1.0, 1e-9))
 
 
 @op("LayerNormalization")
@@ -139,67 +207,3 @@ def global_average_pool(b: Build, n: Node) -> Tensor:
 def global_max_pool(b: Build, n: Node) -> Tensor:
     x = n.get(0)
     return b.reduce("max", x, range(2, x.rank), True)
-
-
-@op("Resize", "Upsample")
-def resize(b: Build, n: Node) -> Tensor:
-    x = n.get(0)
-    axes = [a % x.rank for a in n.attr("axes", range(x.rank))]
-    sizes, scales = n.get(3), n.get(2)
-    if sizes is not None:
-        wanted = {a: s for a, s in zip(axes, sizes.array)}
-    else:
-        wanted = {a: d if float(s) == 1 else int(np.floor(d * float(s))) for a, d, s in
-                  zip(axes, [x.shape[a] for a in axes], scales.array)}
-    to = [int(wanted.get(d, x.shape[d])) for d in range(2, x.rank)]
-    mode, how = n.attr("mode", "nearest"), n.attr("coordinate_transformation_mode", "half_pixel")
-    if n.attr("antialias", 0) or n.attr("keep_aspect_ratio_policy", "stretch") != "stretch":
-        raise Refused("Resize with antialias or a kept aspect ratio")
-    if mode == "nearest" and (how == "asymmetric" and n.attr("nearest_mode", "round_prefer_floor") == "floor" or
-                              all(t % d == 0 for t, d in zip(to, x.shape[2:]))):
-        return b.interpolate(x, to, "nearest", False, [None] * len(to))
-    if mode in ("linear", "cubic") and how in ("half_pixel", "pytorch_half_pixel", "align_corners"):
-        return b.interpolate(x, to, mode, how == "align_corners", [None] * len(to))
-    raise Refused(f"Resize by {mode}, {how}")
-
-
-# ---- recurrent layers: x (T, N, I), weights (directions, gates, ...) ----
-
-def parts(n: Node, count: int) -> list:
-    """Defaults only: activations, no clipping, no lengths of sequences."""
-    if n.attr("activations") or n.attr("clip") or n.get(4) is not None or n.attr("layout", 0) or n.attr("input_forget", 0):
-        raise Refused(f"{n.op} with activations, clip, layout or lengths of its own")
-    if n.op == "LSTM" and n.get(7) is not None:
-        raise Refused("LSTM with peepholes")
-    return ["forward", "reverse"] if n.attr("direction", "forward") == "bidirectional" else [n.attr("direction", "forward")]
-
-
-def gates_turned(b: Build, w: Tensor, order: Sequence[int], count: int) -> Tensor:
-    pieces = b.split(w, count, 0)
-    return b.concat([pieces[i] for i in order], 0)
-
-
-@op("LSTM", "GRU")
-def recurrent(b: Build, n: Node) -> list:
-    """Gates i, o, f, c of LSTM and z, r, h of GRU; ours are i, f, c, o and r, z, h."""
-    x, lstm = n.get(0), n.op == "LSTM"
-    count, order = (4, (0, 2, 3, 1)) if lstm else (3, (1, 0, 2))
-    if not lstm and not n.attr("linear_before_reset", 0):
-        raise Refused("GRU with linear_before_reset=0")
-    hidden, outputs, ends = n.attr("hidden_size"), [], []
-    for d, way in enumerate(parts(n, count)):
-        w, u = (gates_turned(b, b.select(b.tensor(n.get(i)), 0, d), order, count) for i in (1, 2))
-        both = b.select(b.tensor(n.get(3)), 0, d) if n.get(3) is not None else None
-        biases = [gates_turned(b, v, order, count) for v in b.split(both, 2, 0)] if both is not None else [None, None]
-        shape = (x.shape[1], hidden)  # a state to begin with may be the same for all samples
-        zero = Tensor(b.form.fill("f32", shape, 0.0))
-        given = [n.get(i) for i in ((5, 6) if lstm else (5,))]
-        state = [zero if s is None else b.broadcast(b.select(b.whole(s), 0, d), shape) for s in given]
-        ys: dict[int, Tensor] = {}
-        for t, xt in b.steps(b.linear(x, w, biases[0]), 0, way == "reverse"):
-            ht = b.linear(state[0], u, biases[1])
-            state = list(b.lstm_cell(b.map2("add", xt, ht), state[1])) if lstm else [b.gru_cell(xt, ht, state[0])]
-            ys[t] = b.unsqueeze(b.unsqueeze(state[0], 0), 0)
-        outputs.append(b.concat([ys[t] for t in sorted(ys)], 0))
-        ends.append([b.unsqueeze(s, 0) for s in state])
-    return [b.concat(outputs, 1), *(b.concat(list(e), 0) for e in zip(*ends))]

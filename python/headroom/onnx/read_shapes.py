@@ -1,12 +1,16 @@
 """Shapes of ONNX, and what is read by numbers."""
 from __future__ import annotations
 
+from typing import Any, Sequence
+
 import numpy as np
 
 from ..build import Build, Const, Tensor
 from ..graph import Refused
 from ..size import Size, divided, product
 from .reader import Node, op
+
+ANY = 1 << 24  # as the end of a slice: all samples of any batch
 
 
 @op("Shape")
@@ -22,10 +26,12 @@ def reshape(b: Build, n: Node) -> Tensor:
     x = n.get(0)
     to = [d if isinstance(d, Size) else int(d) for d in n.numbers(1, "shape")]
     to = [x.shape[i] if d == 0 and not n.attr("allowzero", 0) else d for i, d in enumerate(to)]
+    if n.reader.batch.fixed and not any(isinstance(d, Size) for d in to):
+        return b.reshape(x, n.reader.batch.meant(x.shape, to))
     if -1 in to:
         rest = product(d for d in to if d != -1)
         to[to.index(-1)] = divided(product(x.shape), rest)
-    elif isinstance(x.shape[0], Size) and not any(isinstance(d, Size) for d in to):
+    elif any(isinstance(d, Size) for d in x.shape) and not any(isinstance(d, Size) for d in to):
         raise Refused("a shape with the batch of the exporter in it: export with a dynamic batch")
     return b.reshape(x, tuple(to))
 
@@ -44,8 +50,11 @@ def transpose(b: Build, n: Node) -> Tensor:
 
 @op("Squeeze")
 def squeeze(b: Build, n: Node) -> Tensor:
-    axes = n.numbers(1, "axes")
-    return b.squeeze(n.get(0), [int(a) for a in axes] if axes is not None else range(n.get(0).rank))
+    axes, x = n.numbers(1, "axes"), b.tensor(n.get(0))
+    dims = [int(a) % x.rank for a in axes] if axes is not None else [d for d in range(x.rank) if x.shape[d] == 1]
+    if any(x.shape[d] != 1 for d in dims) or n.reader.batch.fixed == 1 and axes is None and any(isinstance(d, Size) for d in x.shape):
+        raise Refused("it removes the dimension of the batch, or one that is larger than 1")
+    return b.squeeze(x, dims)
 
 
 @op("Unsqueeze")
@@ -59,26 +68,35 @@ def unsqueeze(b: Build, n: Node) -> Tensor:
 
 @op("Expand")
 def expand(b: Build, n: Node) -> Tensor:
-    x, to = b.tensor(n.get(0)), [d if isinstance(d, Size) else int(d) for d in n.numbers(1, "shape")]
+    x, to = b.whole(n.get(0)), [d if isinstance(d, Size) else int(d) for d in n.numbers(1, "shape")]
+    to = [*[1] * (x.rank - len(to)), *to]
     have = (1,) * (len(to) - x.rank) + x.shape
-    return b.broadcast(x, tuple(h if t == 1 else t for h, t in zip(have, to)))
+    fixed = n.reader.batch.fixed
+    return b.broadcast(x, tuple(h if t == 1 or isinstance(h, Size) and fixed and h.at(fixed) == t else t for h, t in zip(have, to)))
 
 
 @op("Concat")
 def concat(b: Build, n: Node) -> Tensor:
-    return b.concat(n.inputs, n.attr("axis"))
+    """What a file for a batch of one has once (a class token) is there for every sample."""
+    xs = [b.whole(x) for x in n.inputs]
+    axis = n.attr("axis") % xs[0].rank
+    batch = [d for d in range(xs[0].rank) if d != axis and any(isinstance(x.shape[d], Size) for x in xs)]
+    for d in batch:
+        size = next(x.shape[d] for x in xs if isinstance(x.shape[d], Size))
+        xs = [b.broadcast(x, x.shape[:d] + (size,) + x.shape[d + 1:]) if x.shape[d] == 1 else x for x in xs]
+    return b.concat(xs, axis)
 
 
 @op("Slice")
 def slice_(b: Build, n: Node) -> Tensor:
-    x = n.get(0)
+    x = b.tensor(n.get(0))
     starts, ends = n.numbers(1, "starts"), n.numbers(2, "ends")
     axes = n.numbers(3, "axes") or range(len(starts))
     steps = n.numbers(4, "steps") or [1] * len(starts)
     for a, s, e, t in zip(axes, starts, ends, steps):
         a = int(a) % x.rank
         if isinstance(x.shape[a], Size):
-            if int(s) == 0 and (isinstance(e, Size) or int(e) >= 2**31 - 1):
+            if int(s) == 0 and int(t) == 1 and (isinstance(e, Size) or int(e) >= (n.reader.batch.fixed or ANY)):
                 continue
             raise Refused("a slice of the batch")
         begin, end, step = slice(int(s), int(e), int(t)).indices(x.shape[a])
@@ -116,8 +134,9 @@ def pad(b: Build, n: Node) -> Tensor:
     mode = {"reflect": "reflect", "edge": "replicate", "wrap": "circular"}.get(n.attr("mode"))
     if mode is None:
         raise Refused(f"padding by {n.attr('mode')}")
+    x = b.pad(x, {d: (min(u, 0), min(v, 0)) for d, (u, v) in each.items()})  # below 0 it cuts
     for d, (before, after) in each.items():
-        x = b.border(x, d, before, after, mode) if before or after else x
+        x = b.border(x, d, max(before, 0), max(after, 0), mode) if before > 0 or after > 0 else x
     return x
 
 
@@ -144,30 +163,47 @@ def scatter_elements(b: Build, n: Node) -> Tensor:
 
 @op("GatherND")
 def gather_nd(b: Build, n: Node) -> Tensor:
-    ids = n.get(1)
+    """By known numbers: of one dimension, or of several, which are read as one."""
+    x, ids = b.tensor(n.get(0)), n.get(1)
     if n.attr("batch_dims", 0) or not isinstance(ids, Const):
         raise Refused("GatherND with batch_dims, or by numbers that depend on data")
-    x = n.get(0)
-    if ids.array.shape[-1] != 1:
-        raise Refused("GatherND over more than one dimension")
-    return b.take(x, 0, Const(ids.array[..., 0]))
+    sizes = x.shape[:ids.array.shape[-1]]
+    if n.reader.batch.fixed == 1 and sizes[0] == Size(1) and ids.rank > 1 and len(ids.array) == 1 and not ids.array[..., 0].any():
+        rows = b.reshape(x, (x.shape[0], product(sizes[1:])) + x.shape[len(sizes):])  # of the one sample: of each
+        return b.take(rows, 1, Const(flat(ids.array[0][..., 1:], sizes[1:])))
+    if any(isinstance(d, Size) for d in sizes):
+        raise Refused("GatherND that takes samples of the batch by their number")
+    x = b.reshape(x, (product(sizes),) + x.shape[len(sizes):])
+    return b.take(x, 0, Const(flat(ids.array, sizes)))
+
+
+def flat(ids: np.ndarray, sizes: Sequence[int]) -> np.ndarray:
+    """(..., K) numbers of K dimensions as numbers of the one that they are together."""
+    return np.ravel_multi_index(tuple(np.moveaxis(ids % np.array(sizes), -1, 0)), tuple(sizes))
 
 
 @op("ScatterND")
 def scatter_nd(b: Build, n: Node) -> Tensor:
-    """What an exporter makes of x[:, 2:4] = y: a box that is replaced, its numbers known."""
-    x, ids, y = n.get(0), n.get(1), b.whole(n.get(2))
-    if not isinstance(ids, Const) or n.attr("reduction", "none") != "none" or ids.array.dtype == object:
-        raise Refused("ScatterND by numbers that depend on data")
-    if ids.array.shape[-1] != 1:
-        raise Refused("ScatterND over more than one dimension")
-    where = ids.array.reshape(-1)
-    if isinstance(x.shape[0], Size) or not np.array_equal(where, np.arange(where[0], where[0] + len(where))):
-        raise Refused("ScatterND of other places than one row behind the other")
-    first, count = int(where[0]), len(where)
-    y = b.reshape(y, (count,) + tuple(x.shape[1:]))
-    parts = [b.slice(x, 0, 0, first), y, b.slice(x, 0, first + count, x.shape[0] - first - count)]
-    return b.concat([p for p in parts if p.shape[0] != 0], 0)
+    """What an exporter makes of x[:, 2:4] = y: known places that are replaced, or added to."""
+    x, ids, y = b.tensor(n.get(0)), n.get(1), b.whole(n.get(2))
+    how = n.attr("reduction", "none")
+    if not isinstance(ids, Const) or how not in ("none", "add") or ids.array.dtype == object:
+        raise Refused("ScatterND by numbers that depend on data" if how in ("none", "add") else f"ScatterND with reduction={how}")
+    sizes = x.shape[:ids.array.shape[-1]]
+    if any(isinstance(d, Size) for d in sizes):
+        raise Refused("ScatterND into samples of the batch by their number")
+    where, rest = flat(ids.array, sizes).reshape(-1), x.shape[len(sizes):]
+    if len(set(where.tolist())) != len(where):
+        raise Refused("ScatterND into a place that is named twice")
+    count = product(sizes)
+    assert isinstance(count, int)
+    y = b.reshape(y, (len(where),) + rest)
+    back, hit = np.zeros(count, "int64"), np.zeros((count,) + (1,) * len(rest), "float32")
+    back[where], hit[where] = np.arange(len(where)), 1
+    wide = b.take(y, 0, Const(back))
+    flat_x = b.reshape(x, (count,) + rest)
+    made = b.map2("add", flat_x, b.map2("mul", wide, Const(hit))) if how == "add" else b.where(Const(hit), wide, flat_x)
+    return b.reshape(made, x.shape)
 
 
 @op("OneHot")
@@ -214,3 +250,19 @@ def space_to_depth(b: Build, n: Node) -> Tensor:
     m, c, h, w = x.shape
     y = b.permute(b.reshape(x, (m, c, h // k, k, w // k, k)), (0, 3, 5, 1, 2, 4))
     return b.reshape(y, (m, c * k * k, h // k, w // k))
+
+
+@op("If")
+def if_(b: Build, n: Node) -> Any:
+    """A condition that is known: the branch that it chooses."""
+    condition = n.get(0)
+    if not isinstance(condition, Const):
+        raise Refused("an If whose condition depends on data")
+    return n.reader.branch(n.graph("then_branch" if condition.array.all() else "else_branch"))
+
+
+@op("Size")
+def size(b: Build, n: Node) -> Const:
+    out = np.empty((), object)
+    out[()] = product(n.get(0).shape)
+    return Const(out)

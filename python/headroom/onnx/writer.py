@@ -85,8 +85,11 @@ class Writer:
         return out
 
     def initializer(self, array: np.ndarray, name: Optional[str] = None) -> str:
+        array = np.asarray(array)
+        if name is None and array.dtype.kind == "f" and array.size > 1:  # no weight: a reader may take initializers for parameters
+            return self.node("Constant", [], value=array)
         name = name or f"c{len(self.initializers)}"
-        self.initializers.append(tensor(np.asarray(array), name))
+        self.initializers.append(tensor(array, name))
         return name
 
     def ints(self, xs: Sequence[int]) -> str:
@@ -215,6 +218,8 @@ def attribute(name: str, value: Any) -> dict:
         return {"name": name, "f": value, "type": 1}
     if isinstance(value, str):
         return {"name": name, "s": value.encode(), "type": 3}
+    if isinstance(value, np.ndarray):
+        return {"name": name, "t": tensor(value, name), "type": 4}
     return {"name": name, "ints": [int(x) for x in value], "type": 7}
 
 
