@@ -45,7 +45,7 @@ TEST(number, has_a_point_and_leaves_the_locale_alone) {
     check_comma();
 }
 
-/* Lines of the model's file; hri_free is not needed: the process ends. */
+/* Lines of the model's file, to be freed. */
 static char *file_of(const char *model, const char *name) {
     char path[512];
     hr_model *m;
@@ -74,7 +74,10 @@ TEST(number, models_and_their_files_are_the_same_with_a_comma) {
     }
     take_a_comma();
     for (size_t i = 0; i < 3; i++) {
-        CHECK_STR(file_of(models[i], "after.hr"), before[i]);
+        char *after = file_of(models[i], "after.hr");
+        CHECK_STR(after, before[i]);
+        free(after);
+        free(before[i]);
     }
     check_comma();
 }
