@@ -4,7 +4,7 @@
 #include "fit/fit.h"
 #include "test.h"
 
-/* So little effort that searches next to the minimum end badly. */
+/* With little effort. */
 static void open_short(hr_model *model, hri_fit *f) {
     hri_fit_job job = {.build = hr_model_build,
                        .user = model,
