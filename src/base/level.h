@@ -7,8 +7,8 @@
 
 /* The highest that the processor has and the build knows. */
 uint32_t hri_level_best(void);
-/* Code of the program that no op runs here, because it is of another level than the best; of level 0 everything may run.  Nothing
- * of it is ever read but the pages next to what is, which are not counted. */
+/* Bytes of the program's code that never become resident here, because they are ops of another level than the best; those of level
+ * 0 count as used.  The kernel maps pages next to those that are read, so both ends of each piece count as used, too. */
 uint64_t hri_level_unused_bytes(void);
 
 #endif
