@@ -18,7 +18,7 @@ typedef struct batch {
 } batch;
 
 typedef struct feeder {
-    batch batches[64];
+    batch batches[1024]; /* of each part, each input */
     uint32_t count, limit;
     int again;  /* --feed */
     int parted; /* the batch is cut: every part is fed every time */

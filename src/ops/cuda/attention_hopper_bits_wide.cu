@@ -396,7 +396,7 @@ struct computing {
         values_done();
         probabilities();
     }
-    // Results of a piece, by way of the place of its queries; which of this thread's two queries see nothing.
+    // Results of a piece, by way of the place of its queries; not 0: one of this thread's two queries sees nothing.
     HR_INLINE hr_u32 put(const piece &of, int at, ELEM *o, float *lse) {
         float by[2];
         hr_u32 blind = 0;
@@ -409,7 +409,7 @@ struct computing {
                 l += __shfl_xor_sync(0xffffffffu, l, 2);
             }
             const int row = of.q0 + own * 16 + lane / 4 + half * 8;
-            blind |= l == 0.0f ? 1u << half : 0u;
+            blind |= l == 0.0f ? 1u : 0u;
             by[half] = l == 0.0f ? 0.0f : 1.0f / l;
             if (lane % 4 == 0 && row < a.queries) {
                 lse[((hr_i64)of.b * a.heads + of.h) * a.queries + row] =
@@ -471,35 +471,39 @@ struct computing {
     }
 };
 
-// Queries that see nothing, but are hidden from by finite numbers.
-HR_INLINE void weigh_unseen(hr_u32 blind, const piece &p, ELEM *o, float *lse, const MELEM *mask,
-                            const ELEM *v, const shape &a, const hr_u8 *seen, const bits_shape &e) {
+// Queries of a piece that see nothing, but are hidden from by finite numbers: lse is infinite of them, and of no others.
+HR_INLINE void weigh_unseen(const piece &p, ELEM *o, float *lse, const MELEM *mask, const ELEM *v,
+                            const shape &a, const hr_u8 *seen, const bits_shape &e) {
     const int all = (int)((a.keys + TILE - 1) / TILE), lane = threadIdx.x & 31;
     const int own = threadIdx.x / 32;
+    const hr_i64 first = p.q0 + own * 16;
+    float *const stats = lse + ((hr_i64)p.b * a.heads + p.h) * a.queries;
     hr_u32 finite = 0;
-    if (!__any_sync(0xffffffffu, blind != 0)) {
-        return;
-    }
     for (int n = lane; n < all && own < p.count; n += 32) {
         finite |= seen[p.tile + own * e.rows + n] & FINITE;
     }
     if (!__any_sync(0xffffffffu, finite != 0)) {
         return;
     }
+    const bool blind = lane < 16 && first + lane < a.queries && stats[first + lane] == -none();
+    for (hr_u32 left = __ballot_sync(0xffffffffu, blind); left; left &= left - 1) {
+        const hr_i64 i = first + __ffs((int)left) - 1;
+        weigh_hidden(o + p.b * a.o_batch + p.h * a.depth + i * a.o_row, stats + i,
+                     mask + p.b * e.mask_batch + p.h * e.mask_head + i * e.mask_row,
+                     v + p.b * a.v_batch + p.h / a.group * a.depth, a, e, nullptr, (hr_u32)p.b,
+                     p.h * a.queries + i, CAUSAL && i + 1 < a.keys ? i + 1 : a.keys);
+    }
+}
+// Those of all pieces of a block, when it is done with them: done between two of them, it would take registers that the next one has.
+HR_INLINE void weigh_all_unseen(ELEM *o, float *lse, const MELEM *mask, const ELEM *v,
+                                const shape &a, const hr_u8 *seen, const bits_shape &e,
+                                hr_u32 heads_all, hr_u32 works) {
+    __syncwarp(); // all have put what they have
 #pragma unroll 1
-    for (int half = 0; half < 2; half++) {
-        for (hr_u32 left = __ballot_sync(0xffffffffu, blind >> half & 1u) & 0x11111111u; left;
-             left &= left - 1) {
-            const hr_i64 i = p.q0 + own * 16 + half * 8 + (__ffs((int)left) - 1) / 4;
-            if (i < a.queries) {
-                weigh_hidden(o + p.b * a.o_batch + p.h * a.depth + i * a.o_row,
-                             lse + ((hr_i64)p.b * a.heads + p.h) * a.queries + i,
-                             mask + p.b * e.mask_batch + p.h * e.mask_head + i * e.mask_row,
-                             v + p.b * a.v_batch + p.h / a.group * a.depth, a, e, nullptr,
-                             (hr_u32)p.b, p.h * a.queries + i,
-                             CAUSAL && i + 1 < a.keys ? i + 1 : a.keys);
-            }
-        }
+    for (hr_u32 w = blockIdx.x; w < works; w += gridDim.x) {
+        piece p;
+        p.init(w, a, e, heads_all);
+        weigh_unseen(p, o, lse, mask, v, a, seen, e);
     }
 }
 
@@ -534,15 +538,14 @@ HR_KERNEL __launch_bounds__(THREADS + 128, 1)
     }
     registers_more<OTHER_REGISTERS>();
     computing c(r, a, e, bits);
-    hr_u32 w = blockIdx.x;
+    hr_u32 w = blockIdx.x, blind = 0;
     while (w < works && !c.seek(w, group, heads_all)) {
         w += gridDim.x;
     }
-    if (w >= works) {
-        return;
+    if (w < works) {
+        c.start();
     }
-    c.start();
-    for (;;) {
+    while (w < works) {
         const int steps = c.steps();
         for (int j = 1; j < steps; j++) {
             c.step(j);
@@ -571,22 +574,21 @@ HR_KERNEL __launch_bounds__(THREADS + 128, 1)
             c.pin_all();
         }
         c.values_done();
-        const hr_u32 blind = c.put(now, at, o, lse);
+        blind |= c.put(now, at, o, lse);
         c.queries_done(at);
-        if (NUMBERS) {
-            weigh_unseen(blind, now, o, lse, mask, v, a, seen, e);
-        }
-        if (!more) {
-            while (w < works && !c.seek(w, group, heads_all)) {
-                w += gridDim.x;
-            }
-            if (w >= works) {
-                return;
-            }
-            c.start();
-        } else {
+        if (more) {
             c.clear_all();
             c.first_probabilities();
+            continue;
         }
+        while (w < works && !c.seek(w, group, heads_all)) {
+            w += gridDim.x;
+        }
+        if (w < works) {
+            c.start();
+        }
+    }
+    if (NUMBERS && __any_sync(0xffffffffu, blind != 0)) {
+        weigh_all_unseen(o, lse, mask, v, a, seen, e, heads_all, works);
     }
 }
