@@ -224,6 +224,7 @@ static void open_device(rig *r) {
     m->copy_drag = r->f->drag >= 0 ? r->f->drag : hri_timing_copy_drag(r->timing);
     m->out_bytes_per_ns = hri_timing_keep(r->timing, HRI_TIMING_COPY_OUT, m->out_bytes_per_ns);
     m->in_bytes_per_ns = hri_timing_keep(r->timing, HRI_TIMING_COPY_IN, m->in_bytes_per_ns);
+    r->job.nominal = hri_fit_nominal_gpu(m);
     printf(
         "%s, copies out %.1f GB/s, in %.1f GB/s, drag %.3f, runtime %.1f MiB, graphs %.1f MiB per "
         "1,000 ops\n",
@@ -247,6 +248,7 @@ static void open_fit(rig *r) {
     r->job.time_ns = hri_timing_time;
     r->job.together_ns = hri_timing_together;
     r->job.many_ns = hri_timing_many;
+    r->job.pace = hri_timing_take_pace;
     r->job.time_user = r->timing;
     r->job.tick = search_begins;
     r->job.tick_user = r;
@@ -391,6 +393,10 @@ static int run_plans(rig *r, feeder *feeds, int row_fd) {
     said times;
     ask_plan(&planned, hri_planned_graph(p), &times);
     const uint64_t planned_runtime = planned.peak_bytes - planned.arena_bytes;
+    hri_pace pace = {.predicted_ns = 0};
+    if (parts == 1 && planned.copied_bytes == 0) {
+        hri_timing_pace_of(r->timing, hri_planned_graph(p), planned.time_ns, &pace);
+    }
     if (!r->many) {
         hri_fit_drop_others(&r->fit, planned.c);
         hri_fit_plans_deinit(&r->plans);
@@ -412,6 +418,7 @@ static int run_plans(rig *r, feeder *feeds, int row_fd) {
         hri_planned_measure(p, &m);
         look(&r->sampler);
         const uint64_t most = atomic_load(&r->sampler.most);
+        hri_pace_keep(&pace, hri_planned_step_ns(p));
         if (r->f->profile) {
             show_profile(p, &times, ms);
         }

@@ -206,6 +206,15 @@ static hr_status look_at_whole(hri_fit *f, hri_prose *why) {
     return status;
 }
 
+/* The case of the whole batch is open still. */
+static void take_pace(const hri_fit *f) {
+    for (uint32_t i = 0; f->job.pace && i < f->case_count; i++) {
+        if (f->cases[i]->part == f->job.batch) {
+            (void)f->job.pace(f->job.time_user, f->cases[i]->pieces[0].g);
+        }
+    }
+}
+
 static hr_status base_time_with(const hri_fit *f, hri_fit_case *whole, uint32_t threads,
                                 double *out, hri_prose *why) {
     const hr_status status = hri_fit_case_set_threads(f, whole, threads, why);
@@ -247,6 +256,7 @@ hr_status hri_fit_open(const hri_fit_job *job, hri_fit *out, hri_prose *why) {
         job->count_records ? NULL : hri_past_create(); /* on the host it would be of the budget */
     hr_status status = look_at_whole(f, why);
     if (status == HR_OK) {
+        take_pace(f);
         status = find_base_time(f, why);
     }
     if (hri_fit_bounded(status)) {

@@ -82,6 +82,8 @@ typedef struct hri_fit_job {
     /* The same of several, as they are launched together (fit/timing.h), where time_ns is there; NULL: not known. */
     double (*together_ns)(void *user, const hri_trial_op *ops, uint32_t count);
     double (*many_ns)(void *user, const hri_trial_op *ops, uint32_t count, uint32_t *used);
+    /* Said of the whole batch, once, before measured times are asked for; NULL: nobody listens. */
+    double (*pace)(void *user, const hr_graph *g);
     void *time_user;
     /* Called before each search for a plan, which takes a second or two at most; any status but HR_OK ends planning with
      * it.  NULL: nobody is asked. */
@@ -194,6 +196,9 @@ typedef struct hri_fit {
     struct hri_past *past; /* searches that were made (past.h); NULL: none is kept */
 } hri_fit;
 
+/* What cut and verdict are judged by for this GPU.  One stands for all, so that where a batch is cut depends on none: about as fast as
+ * an H200.  Next to a slower one launches weigh less, and batches would be cut where recomputing takes less time. */
+hri_machine hri_fit_nominal_gpu(const hri_machine *machine);
 /* Builds the case of the whole batch and plans it without a bound.  *why gets the reason of a failure: HR_E_INVALID when
  * the job wants the batch in parts and an op couples its samples.  HR_OK with out->too_large: closing it is all that is
  * left to do. */

@@ -68,6 +68,16 @@ int hri_fit_is_nominal(const hri_fit_job *job) {
     return !job->time_ns && job->nominal.flops_per_ns <= 0 && job->machine.threads <= 1;
 }
 
+hri_machine hri_fit_nominal_gpu(const hri_machine *machine) {
+    hri_machine m = *machine;
+    m.flops_per_ns = 400e3;
+    m.bytes_per_ns = 3.6e3;
+    m.launch_ns = 3e3;
+    m.out_bytes_per_ns = m.in_bytes_per_ns = 50;
+    m.copy_latency_ns = 10e3;
+    return m;
+}
+
 /* The machine with so many threads; 0: the nominal one. */
 static hri_machine machine_of(const hri_fit_job *job, uint32_t threads) {
     hri_machine m = threads == 0 && job->nominal.flops_per_ns > 0 ? job->nominal : job->machine;

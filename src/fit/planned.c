@@ -2,6 +2,7 @@
 #include "fit/planned_int.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -458,8 +459,33 @@ static hr_status run_shared(hri_planned *p, hri_numbers *out, hri_prose *why) {
     return end_step(p, end, out);
 }
 
+static void keep_time(hri_planned *p, uint64_t ns) {
+    if (p->steps_seen >= HRI_PLANNED_WARM) {
+        p->steps_ns[(p->steps_seen - HRI_PLANNED_WARM) % HRI_PLANNED_STEPS] = ns;
+    }
+    p->steps_seen++;
+}
+
+static int by_time(const void *a, const void *b) {
+    const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+uint64_t hri_planned_step_ns(const hri_planned *p) {
+    uint64_t sorted[HRI_PLANNED_STEPS];
+    const uint64_t kept = p->steps_seen > HRI_PLANNED_WARM ? p->steps_seen - HRI_PLANNED_WARM : 0;
+    const size_t count = kept < HRI_PLANNED_STEPS ? (size_t)kept : HRI_PLANNED_STEPS;
+    if (count < HRI_PLANNED_ENOUGH || p->members) {
+        return 0;
+    }
+    memcpy(sorted, p->steps_ns, count * sizeof *sorted);
+    qsort(sorted, count, sizeof *sorted, by_time);
+    return sorted[count / 2];
+}
+
 hr_status hri_planned_step(hri_planned *p, hri_numbers *out, hri_prose *why) {
     hri_numbers n;
+    const int probed = hri_planned_is_probed(p);
     hr_status status =
         p->members ? run_shared(p, &n, why) : hri_planned_backward(p, 1.0, 1, &n, why);
     if (status == HR_OK && !p->members) {
@@ -467,6 +493,9 @@ hr_status hri_planned_step(hri_planned *p, hri_numbers *out, hri_prose *why) {
     }
     if (status == HR_OK) {
         *out = n;
+    }
+    if (status == HR_OK && !probed) {
+        keep_time(p, n.busy_ns);
     }
     return status;
 }

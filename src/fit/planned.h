@@ -80,6 +80,8 @@ HR_MUST_CHECK hr_status hri_planned_open(const hri_planned_options *options, hri
 HR_MUST_CHECK hr_status hri_planned_take(hri_planned *p, hri_prose *why);
 /* One update of the weights. */
 HR_MUST_CHECK hr_status hri_planned_step(hri_planned *p, hri_numbers *out, hri_prose *why);
+/* How long the device works in a step: the median of the last ones; 0: there were too few, or replicas share them. */
+uint64_t hri_planned_step_ns(const hri_planned *p);
 /* With keep_gradients: adds `share` of the gradients of a batch; fresh: in place of what was there.  HR_E_UNSUPPORTED
  * where its parts ignore different numbers of labels and others came before. */
 HR_MUST_CHECK hr_status hri_planned_backward(hri_planned *p, double share, int fresh,

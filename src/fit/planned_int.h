@@ -12,6 +12,8 @@
 #include "step/share.h"
 
 enum { HRI_PLANNED_GROUPS = 4 }; /* a round, the last one, an evaluation, one of a sample */
+/* Steps whose times are kept, those that are not counted at the beginning, and how many are enough to say how long one takes. */
+enum { HRI_PLANNED_STEPS = 31, HRI_PLANNED_WARM = 3, HRI_PLANNED_ENOUGH = 6 };
 
 typedef struct hri_planned_piece {
     hri_exec *exec;
@@ -71,7 +73,9 @@ struct hri_planned {
     hr_status fed_status; /* of that; told when the step begins */
     uint64_t fed_counted;
     hri_prose fed_why;
-    uint64_t busy_ns; /* of this step, or this evaluation */
+    uint64_t busy_ns;                     /* of this step, or this evaluation */
+    uint64_t steps_ns[HRI_PLANNED_STEPS]; /* of the last steps, in turns */
+    uint64_t steps_seen;                  /* with those that are not counted */
     hr_step_state state;
     double rate; /* in place of the schedule's; NAN: none */
     hri_planned_tick_fn *tick;

@@ -15,6 +15,7 @@
 #include "base/json.h"
 #include "base/json_stream.h"
 #include "base/map.h"
+#include "graph/graph.h"
 #include "run/drag.h"
 #include "run/node_bytes.h"
 
@@ -34,6 +35,7 @@ struct hri_timing {
     uint64_t saved;           /* of `measured`: those that the file has */
     uint8_t machine_measured; /* something besides kernels, which the file has not */
     double log_sum;           /* of measured over analytic, logarithms */
+    double pace;              /* of what is given */
 };
 
 static double as_double(uint64_t bits) {
@@ -145,6 +147,7 @@ hr_status hri_timing_open(const hri_timing_options *options, hri_timing **out) {
         return HR_E_NOMEM_HOST;
     }
     t->o = *options;
+    t->pace = 1;
     t->threads = hri_threads_count(options->threads);
     t->o.most_bytes = options->most_bytes ? options->most_bytes : UINT64_C(256) << 20;
     t->o.folder = NULL;
@@ -337,8 +340,7 @@ static double analytic(const hri_timing *t, const hri_sig *s) {
     return (compute > memory ? compute : memory) + 1;
 }
 
-double hri_timing_time(void *timing, const hri_sig *sig, uint32_t variant) {
-    hri_timing *t = timing;
+static double time_of(hri_timing *t, const hri_sig *sig, uint32_t variant) {
     char key[KEY];
     uint64_t bits;
     if (!make_key(sig, variant, key, sizeof key)) {
@@ -364,6 +366,11 @@ double hri_timing_time(void *timing, const hri_sig *sig, uint32_t variant) {
     t->log_sum += log(time / analytic(t, sig));
     (void)!hri_strmap_put(&t->seen, key, as_bits(time));
     return time;
+}
+
+double hri_timing_time(void *timing, const hri_sig *sig, uint32_t variant) {
+    hri_timing *t = timing;
+    return t->pace * time_of(t, sig, variant); /* negative stays so */
 }
 
 /* Which of all operands, in order, has the number of operand k of op i first: the same for all layers of a model. */
@@ -402,8 +409,7 @@ static int make_together_key(const hri_trial_op *ops, uint32_t count, char *buf,
     return 1;
 }
 
-double hri_timing_together(void *timing, const hri_trial_op *ops, uint32_t count) {
-    hri_timing *t = timing;
+static double time_together(hri_timing *t, const hri_trial_op *ops, uint32_t count) {
     char key[KEY];
     uint64_t bits;
     if (!t->o.engine || t->o.try_only || !make_together_key(ops, count, key, sizeof key)) {
@@ -423,6 +429,11 @@ double hri_timing_together(void *timing, const hri_trial_op *ops, uint32_t count
     }
     t->machine_measured |= hri_strmap_put(&t->seen, key, as_bits(time)) == HR_OK;
     return time;
+}
+
+double hri_timing_together(void *timing, const hri_trial_op *ops, uint32_t count) {
+    hri_timing *t = timing;
+    return t->pace * time_together(t, ops, count);
 }
 
 double hri_timing_many(void *timing, const hri_trial_op *ops, uint32_t count, uint32_t *used) {
@@ -460,6 +471,71 @@ double hri_timing_keep(hri_timing *t, const char *key, double measured) {
     }
     t->machine_measured |= hri_strmap_put(&t->seen, key, as_bits(measured)) == HR_OK;
     return measured;
+}
+
+/* ---- pace ---- */
+
+static const double least_pace = 0.8, most_pace = 1.25;
+
+/* Of all its ops, in order; 0 when some signature is too long. */
+static int make_pace_key(const hr_graph *g, char *buf, size_t size) {
+    char part[KEY];
+    hri_hasher h;
+    hri_hasher_init(&h, 1);
+    for (uint32_t n = 0; n < g->node_count; n++) {
+        if (!g->nodes[n].live) {
+            continue;
+        }
+        if (!make_key(&g->nodes[n].sig, 0, part, sizeof part)) {
+            return 0;
+        }
+        hri_hasher_add(&h, part, strlen(part) + 1);
+    }
+    snprintf(buf, size, "pace %016llx", (unsigned long long)hri_hasher_get(&h).lo);
+    return 1;
+}
+
+double hri_timing_take_pace(void *timing, const hr_graph *g) {
+    hri_timing *t = timing;
+    char key[32];
+    uint64_t bits;
+    const int known = t->o.engine && !t->o.try_only && make_pace_key(g, key, sizeof key) &&
+                      hri_strmap_get(&t->seen, key, &bits);
+    const double pace = known ? as_double(bits) : 1;
+    t->pace = pace >= least_pace && pace <= most_pace ? pace : 1;
+    return t->pace;
+}
+
+void hri_timing_pace_of(const hri_timing *t, const hr_graph *g, double predicted_ns,
+                        hri_pace *out) {
+    *out = (hri_pace){.predicted_ns = predicted_ns / t->pace};
+    if (!t->o.engine || t->o.try_only || !t->file[0] ||
+        !make_pace_key(g, out->key, sizeof out->key) ||
+        snprintf(out->folder, sizeof out->folder, "%s", t->o.folder) >= (int)sizeof out->folder) {
+        out->predicted_ns = 0;
+    }
+    snprintf(out->file, sizeof out->file, "%s", t->file);
+}
+
+void hri_pace_keep(const hri_pace *p, uint64_t step_ns) {
+    const double pace = p->predicted_ns > 0 ? (double)step_ns / p->predicted_ns : 0;
+    uint64_t bits;
+    if (!(pace >= least_pace && pace <= most_pace)) {
+        return;
+    }
+    hri_timing *t = hri_calloc(1, sizeof *t);
+    if (!t) {
+        return; /* the next training measures it */
+    }
+    t->o.folder = p->folder;
+    snprintf(t->file, sizeof t->file, "%s", p->file);
+    load(t);
+    if (!hri_strmap_get(&t->seen, p->key, &bits) &&
+        hri_strmap_put(&t->seen, p->key, as_bits(pace)) == HR_OK) {
+        save(t);
+    }
+    hri_strmap_deinit(&t->seen);
+    hri_free(t);
 }
 
 /* One more than it is: times that are not positive are not kept. */

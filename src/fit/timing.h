@@ -9,6 +9,9 @@
  * On a GPU, ops that a step has in one launch are measured as such, too: two neighbours (hri_timing_together), or many alike
  * (hri_timing_many).  Their keys name the ops, and have a hash of their signatures and of the memory they share.
  *
+ * A GPU's clock sinks by what is computed beside, so steps of a model take a few percent longer or shorter than its ops by themselves,
+ * by about as much in every budget: its pace.  A training measures it once, and it is kept beside the times.
+ *
  * Times decide how fast a plan is said to be and which of two plans is taken; never whether one fits.  A cache that
  * cannot be read or written is no failure: what is missing is measured again.
  *
@@ -56,6 +59,17 @@ double hri_timing_keep(hri_timing *t, const char *key, double measured);
 /* Its keys: bytes a nanosecond from the device to the host, and back. */
 #define HRI_TIMING_COPY_OUT "copy out, bytes a ns"
 #define HRI_TIMING_COPY_IN  "copy in, bytes a ns"
+/* GPU: the pace of a graph's steps, 1 where no training has measured it.  All times that are given from then on are so many times as
+ * long. */
+double hri_timing_take_pace(void *timing, const hr_graph *g);
+/* What keeps a pace at the end of a training, when timings are closed; zeroed: nothing does. */
+typedef struct hri_pace {
+    char folder[1024], file[128], key[32];
+    double predicted_ns; /* of a step, at a pace of 1; 0: nothing is kept */
+} hri_pace;
+void hri_timing_pace_of(const hri_timing *t, const hr_graph *g, double predicted_ns, hri_pace *out);
+/* Keeps it where none is kept.  What is further off than any GPU's clock sinks is not kept: somebody else used the GPU. */
+void hri_pace_keep(const hri_pace *pace, uint64_t step_ns);
 /* GPU: what captured graphs take is known to the engine from then on (run/node_bytes.h), measured once and kept likewise. */
 void hri_timing_measure_graphs(hri_timing *t);
 /* GPU: the time that trying kernels took so far. */

@@ -117,17 +117,6 @@ static hr_status open_host(hri_plan_job *j, const hr_device_info *info, spec *s)
     return HR_OK;
 }
 
-/* One GPU stands for all, so that where a batch is cut depends on none: about as fast as an H200.  Next to a slower
- * one launches weigh less, and batches would be cut where recomputing takes less time. */
-static void set_nominal_gpu(hri_plan_job *j) {
-    j->job.nominal = j->job.machine;
-    j->job.nominal.flops_per_ns = 400e3;
-    j->job.nominal.bytes_per_ns = 3.6e3;
-    j->job.nominal.launch_ns = 3e3;
-    j->job.nominal.out_bytes_per_ns = j->job.nominal.in_bytes_per_ns = 50;
-    j->job.nominal.copy_latency_ns = 10e3;
-}
-
 /* Kernels and libraries are opened before anything is planned: what they take is runtime.  A GPU without a compiler for
  * kernels can be planned for all the same. */
 static hr_status open_cuda(hri_plan_job *j, const hr_device_info *info, spec *s) {
@@ -181,7 +170,7 @@ static hr_status open_cuda(hri_plan_job *j, const hr_device_info *info, spec *s)
                                        .copy_drag = speed.copy_drag,
                                        .net_bytes_per_ns = j->job.machine.net_bytes_per_ns,
                                        .net_latency_ns = j->job.machine.net_latency_ns};
-        set_nominal_gpu(j);
+        j->job.nominal = hri_fit_nominal_gpu(&j->job.machine);
     } else {
         take_spec(j, s);
     }

@@ -357,6 +357,7 @@ static hr_status open_timing(hri_plan_job *j, uint64_t most_bytes) {
         j->job.time_ns = hri_timing_time;
         j->job.together_ns = hri_timing_together;
         j->job.many_ns = hri_timing_many;
+        j->job.pace = j->engine ? hri_timing_take_pace : NULL;
         j->job.time_user = j->timing;
     }
     if (status == HR_OK && j->engine) {

@@ -80,6 +80,7 @@ void hri_train_record_end(hri_train_job *j) {
     j->digest = digest_of(j);
     hri_trainer_get_sums(j->trainer, &sums);
     hri_planned_measure(j->planned, &m);
+    hri_pace_keep(&j->pace, hri_planned_step_ns(j->planned));
     const char *saved = hri_trainer_saved(j->trainer, &step);
     hri_record_end e = {.step = hri_trainer_progress(j->trainer)->state.step,
                         .reason = hri_train_reason(hri_trainer_over(j->trainer)),

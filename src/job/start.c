@@ -330,6 +330,10 @@ void hri_train_tell_ranks(hri_train_job *j, hr_status status, const char *text) 
 
 void hri_train_release(hri_train_job *j) {
     const hri_fit_case *c = j->plans->c;
+    const bool is_plain = c->parts == 1 && j->plans->copied_bytes == 0;
+    if (j->plan->timing && is_plain && !*j->name) { /* two that share a GPU say nothing of it */
+        hri_timing_pace_of(j->plan->timing, c->pieces[0].g, j->plans->time_ns, &j->pace);
+    }
     hri_fit_plans_deinit(j->plans);
     hri_fit_drop_others(&j->plan->fit, c);
     hri_fit_release(&j->plan->fit);

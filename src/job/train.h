@@ -41,6 +41,7 @@ typedef struct hri_train_job {
     hri_plan_job *plan;
     hri_plan_answer *answer;
     hri_fit_plans *plans;
+    hri_pace pace; /* that its steps measure */
     hri_plan_road *road;
 
     const char *name; /* "" for the only one, else "first", "second": for sentences */

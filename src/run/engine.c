@@ -217,10 +217,10 @@ static void measure_copies(hri_engine *e, hri_engine_speed *out) {
 }
 
 void hri_engine_measure_speed(hri_engine *e, hri_engine_speed *out) {
-    hr_device_info info = {.compute_major = 0};
-    (void)!hr_device_get_info(e->device, &info);
+    hr_device_info info = {.size = sizeof info};
+    const hr_status known = hr_device_get_info(e->device, &info);
     *out = (hri_engine_speed){.flops_per_ns = 20e3, .bytes_per_ns = 400, .launch_ns = 3000};
-    for (size_t i = 0; i < sizeof speeds / sizeof speeds[0]; i++) {
+    for (size_t i = 0; known == HR_OK && i < sizeof speeds / sizeof speeds[0]; i++) {
         if (info.compute_major * 100 + info.compute_minor >=
             speeds[i].major * 100 + speeds[i].minor) {
             out->flops_per_ns = speeds[i].flops_per_ns;
