@@ -145,7 +145,7 @@ static void take_times(const hri_fit *f, hri_fit_plans *plans) {
 /* ---- smaller budgets ---- */
 
 enum { LOWER = 3 }; /* so many */
-/* The first one has the whole effort.  The other has it where a short look comes so close to the best so far; where what is found
+/* The first one has the whole effort.  The others have it where a short look comes so close to the best so far; where what is found
  * takes longer by so much, nobody looks further down. */
 static const double close_by = 1.001, far_off = 1.01;
 
