@@ -50,13 +50,47 @@ typedef struct grad_task {
     hri_batch_norm_sign sign;
 } grad_task;
 
-/* Bits as numbers that are positive or not: `n` elements from `at` on. */
-static void read_bits(const hri_call *c, int64_t at, int64_t n, float *out) {
-    const int64_t each = hr_shape_count(&c->sig->in[1].shape) / c->sig->in[1].shape.dim[0];
-    const uint8_t *row = (const uint8_t *)c->in[5] + at / each * c->sig->in[5].shape.dim[1];
-    const int64_t first = at % each; /* of one sample: at most a row of channels is asked for */
-    for (int64_t k = 0; k < n; k++) {
-        out[k] = (float)(row[(first + k) / 8] >> (first + k) % 8 & 1);
+/* Where the bits of a row of channels lie; a sample begins with a byte of its own. */
+typedef struct bits {
+    const uint8_t *sample;
+    int64_t first; /* of the sample's elements */
+    int64_t each, bytes;
+} bits;
+
+static bits bits_at(const grad_task *t, int64_t row) {
+    const hri_sig *s = t->c->sig;
+    const int64_t at = row * t->p.channels;
+    bits b = {.each = hr_shape_count(&s->in[1].shape) / hri_max64(s->in[1].shape.dim[0], 1)};
+    b.bytes = t->sign == HRI_BN_FROM_MASK ? s->in[5].shape.dim[1] : 0;
+    if (b.bytes && b.each) {
+        b.sample = (const uint8_t *)t->c->in[5] + at / b.each * b.bytes;
+        b.first = at % b.each;
+    }
+    return b;
+}
+
+static void bits_next(bits *b, int64_t channels) {
+    b->first += channels;
+    if (b->first >= b->each) {
+        b->first -= b->each;
+        b->sample += b->bytes;
+    }
+}
+
+typedef int32_t eight_bits __attribute__((vector_size(32)));
+typedef float eight __attribute__((vector_size(32), aligned(4), may_alias));
+
+/* Bits as numbers that are positive or not: `n` of the row of channels, from number c0 on. */
+static void read_bits(const bits *b, int64_t c0, int64_t n, float *out) {
+    const eight_bits numbers = {0, 1, 2, 3, 4, 5, 6, 7};
+    const int64_t first = b->first + c0;
+    const uint8_t *byte = b->sample + first / 8;
+    int64_t k = 0;
+    for (; first % 8 == 0 && k + 8 <= n; k += 8) {
+        *(eight *)(out + k) = __builtin_convertvector((*byte++ >> numbers) & 1, eight);
+    }
+    for (; k < n; k++) {
+        out[k] = (float)(b->sample[(first + k) / 8] >> (first + k) % 8 & 1);
     }
 }
 
@@ -109,6 +143,7 @@ static void sum_part(void *arg, uint32_t part, uint32_t worker) {
         float line[LINE_CONST + 1][HRI_BN_TILE] = {{0}};
         float sum[HRI_BN_TILE] = {0}, product[HRI_BN_TILE] = {0};
         float room[3][HRI_BN_ROWS * HRI_BN_TILE];
+        bits mask = bits_at(t, first);
         for (int l = 0; l <= LINE_CONST; l++) {
             memcpy(line[l], t->lines + l * p->channels + c0, (size_t)width * sizeof(float));
         }
@@ -119,9 +154,12 @@ static void sum_part(void *arg, uint32_t part, uint32_t worker) {
             in.x = hri_bn_tile_in(type, t->c->in[1], at, p->channels, rows, width, room[1]);
             in.y = in.x;
             if (t->sign == HRI_BN_FROM_MASK) {
-                memset(room[2], 0, sizeof room[2]);
+                if (width < HRI_BN_TILE) {
+                    memset(room[2], 0, sizeof room[2]);
+                }
                 for (int64_t r = 0; r < rows; r++) {
-                    read_bits(t->c, at + r * p->channels, width, room[2] + r * HRI_BN_TILE);
+                    read_bits(&mask, c0, width, room[2] + r * HRI_BN_TILE);
+                    bits_next(&mask, p->channels);
                 }
                 in.y = (hri_bn_tile){room[2], HRI_BN_TILE};
                 add_tile(&in, rows, line, sum, product, HRI_BN_FROM_Y);
@@ -200,8 +238,9 @@ static void dx_rows(void *arg, uint64_t begin, uint64_t end, uint32_t worker) {
     const hri_call *c = t->c;
     const hr_type type = c->sig->in[1].type;
     const int64_t channels = t->p.channels;
+    bits mask = bits_at(t, (int64_t)begin);
     (void)worker;
-    for (int64_t i = (int64_t)begin; i < (int64_t)end; i++) {
+    for (int64_t i = (int64_t)begin; i < (int64_t)end; i++, bits_next(&mask, channels)) {
         for (int64_t c0 = 0; c0 < channels; c0 += HRI_BLOCK) {
             const int64_t n = hri_min64(HRI_BLOCK, channels - c0), at = i * channels + c0;
             float room[5][HRI_BLOCK];
@@ -210,11 +249,11 @@ static void dx_rows(void *arg, uint64_t begin, uint64_t end, uint32_t worker) {
             const float *line = t->lines + c0;
             float *dx = hri_block_out(type, c->out[0], at, room[2]);
             if (t->sign >= HRI_BN_FROM_Y) {
-                const int bits = t->sign == HRI_BN_FROM_MASK;
-                if (bits) {
-                    read_bits(c, at, n, room[3]);
+                const int by_bits = t->sign == HRI_BN_FROM_MASK;
+                if (by_bits) {
+                    read_bits(&mask, c0, n, room[3]);
                 }
-                const float *y = bits ? room[3] : hri_block_in(type, c->in[5], at, n, room[3]);
+                const float *y = by_bits ? room[3] : hri_block_in(type, c->in[5], at, n, room[3]);
                 float *dz = hri_block_out(type, c->out[3], at, room[4]);
                 dx_block(dy, x, y, line, channels, n, dx, dz, HRI_BN_FROM_Y);
                 hri_block_put(type, c->out[3], at, n, dz);

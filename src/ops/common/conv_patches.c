@@ -162,26 +162,15 @@ int hri_lines_patches(const hri_gemm *g, int64_t group, int64_t first, int64_t c
     return 1;
 }
 
-/* `left` rows from row i on, at depth k for `width` places: a panel is written in one go for all of them, because
- * panels lie a power of two apart and would push one another out of the cache. */
-static void put_rows(const float *const from[PLACES], int64_t width, int64_t i, int64_t left,
-                     int64_t k, int64_t kc, float *to) {
-    for (int64_t q = 0; q < left;) {
-        const int64_t row = (i + q) % HRI_GEMM_MR;
-        const int64_t rows = left - q < HRI_GEMM_MR - row ? left - q : HRI_GEMM_MR - row;
-        float *panel = to + (i + q - row) * kc + k * HRI_GEMM_MR;
-        if (rows == HRI_GEMM_MR) {
-            for (int64_t p = 0; p < width; p++) {
-                memcpy(panel + p * HRI_GEMM_MR, from[p] + q, HRI_GEMM_MR * sizeof *panel);
-            }
-        } else {
-            for (int64_t p = 0; p < width; p++) {
-                for (int64_t r = 0; r < rows; r++) {
-                    panel[p * HRI_GEMM_MR + row + r] = from[p][q + r];
-                }
-            }
+/* Rows `count` long, one a place, to depth k of the panels: a panel is written in one go for all of them, because panels lie
+ * a power of two apart and would push one another out of the cache. */
+static void put_places(const float (*rows)[HRI_GEMM_MC], int64_t width, int64_t count, int64_t k,
+                       int64_t kc, float *to) {
+    for (int64_t i = 0; i < count; i += HRI_GEMM_MR) {
+        float *panel = to + i * kc + k * HRI_GEMM_MR;
+        for (int64_t q = 0; q < width; q++) {
+            memcpy(panel + q * HRI_GEMM_MR, rows[q] + i, HRI_GEMM_MR * sizeof *panel);
         }
-        q += rows;
     }
 }
 
@@ -189,30 +178,34 @@ static void put_rows(const float *const from[PLACES], int64_t width, int64_t i, 
 void hri_pack_patches_t(const hri_gemm *g, int64_t group, int64_t first, int64_t count, int64_t k0,
                         int64_t kc, float *to) {
     const hri_conv_patches *p = g->ctx;
-    float room[PLACES][FETCH_MAX];
-    const float *from[PLACES];
+    float room[FETCH_MAX], rows[PLACES][HRI_GEMM_MC];
+    piece part[HRI_GEMM_MC];
     const int64_t padded = (count + HRI_GEMM_MR - 1) / HRI_GEMM_MR * HRI_GEMM_MR;
+    int64_t pieces = 0;
+    for (int64_t i = 0; i < count; i += part[pieces++].count) {
+        const int64_t off = (first + i) % p->depth;
+        const int64_t left = p->depth - off < count - i ? p->depth - off : count - i;
+        const hri_conv_tap t = hri_conv_tap_of(p, (first + i) / p->depth);
+        part[pieces] = piece_of(&p->from, t.y, t.x, off, left);
+    }
+    memset(rows, 0, sizeof rows);
     for (int64_t k = 0; k < kc; k += PLACES) {
         const int64_t width = kc - k < PLACES ? kc - k : PLACES;
         places at;
         places_of(p, k0 + k, width, &at);
-        for (int64_t i = 0; i < count;) {
-            const int64_t off = (first + i) % p->depth;
-            const int64_t left = p->depth - off < count - i ? p->depth - off : count - i;
-            const hri_conv_tap t = hri_conv_tap_of(p, (first + i) / p->depth);
-            const piece part = piece_of(&p->from, t.y, t.x, off, left);
+        for (int64_t j = 0, i = 0; j < pieces; i += part[j++].count) {
+            const size_t bytes = (size_t)part[j].count * sizeof(float);
+            const float *x = width == PLACES && p->from.type == HR_TYPE_F32
+                                 ? side_by_side(&p->from, group, &at, &part[j])
+                                 : NULL;
             for (int64_t q = 0; q < width; q++) {
-                from[q] = fetch(&p->from, group, at.n[q], at.y[q], at.x[q], &part, room[q]);
-            }
-            put_rows(from, width, i, left, k, kc, to);
-            i += left;
-        }
-        for (int64_t i = count; i < padded; i++) {
-            float *panel = to + (i - i % HRI_GEMM_MR) * kc + k * HRI_GEMM_MR + i % HRI_GEMM_MR;
-            for (int64_t q = 0; q < width; q++) {
-                panel[q * HRI_GEMM_MR] = 0.0f;
+                const float *from =
+                    x ? x + q * p->sw * p->from.c
+                      : fetch(&p->from, group, at.n[q], at.y[q], at.x[q], &part[j], room);
+                memcpy(rows[q] + i, from, bytes);
             }
         }
+        put_places(rows, width, padded, k, kc, to);
     }
 }
 

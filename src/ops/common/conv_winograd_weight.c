@@ -5,8 +5,9 @@
  *   g (2 gradients)   u = (g0, (g0 + g1) / 2, (g0 - g1) / 2, g1)
  *   m = sum over tiles of v u, point by point      dw = (m0 + m1 + m2, m1 - m2, m1 + m2 - m3)
  *
- * A task computes some channels for some outputs over a part of all tiles, band after band.  Pixels become panels of A at once, one
- * for each row of taps.  Parts are cut by the shape alone and added in order. */
+ * A task computes some channels for some outputs over a part of all tiles, band after band.  Pixels become panels of A at once,
+ * line by line, those of all images side by side: what a row of taps reads is the same panels from its first line on.  Parts are
+ * cut by the shape alone and added in order. */
 #include <string.h>
 
 #include "ops/common/blocks.h"
@@ -49,16 +50,25 @@ static plan plan_of(const hri_conv *v) {
 /* ---- scratch of a worker ---- */
 
 typedef struct scratch {
-    float *v; /* (POINTS): panels of A, rows (TAPS, block), tiles deep */
-    float *u; /* (POINTS): panels of B, tiles deep */
+    float *v; /* (POINTS): panels of A, lines + 2 deep, each line (images, across) */
+    float *u; /* (POINTS): panels of B, (lines, images, across) deep */
     float *m; /* (POINTS, TAPS, block, columns) */
-    int64_t v_point, u_point, m_point, m_line;
+    int64_t v_panel, v_point, u_point, m_point, m_line;
 } scratch;
+
+enum { LINE = 16 }; /* of a cache, in numbers */
+
+static int64_t over_lines(int64_t floats) {
+    return hri_bands_over(floats, LINE);
+}
 
 static int64_t scratch_init(scratch *s, const plan *p, float *at) {
     const int64_t tiles = hri_bands_tiles(&p->bands);
     s->m_line = hri_bands_up(p->columns, HRI_GEMM_UNIT);
-    s->v_point = hri_bands_up(TAPS * BLOCK * tiles, 16);
+    /* Odd numbers of lines of a cache: powers of two would push one another out of it. */
+    const int64_t depth = tiles + (TAPS - 1) * p->bands.images * p->bands.across;
+    s->v_panel = (over_lines(depth * HRI_GEMM_MR) | 1) * LINE;
+    s->v_point = BLOCK / HRI_GEMM_MR * s->v_panel + LINE;
     s->u_point = hri_bands_up(tiles * s->m_line, 16);
     s->m_point = hri_bands_up(TAPS * BLOCK * s->m_line, 16);
     s->v = (float *)(((uintptr_t)at + 63) & ~(uintptr_t)63);
@@ -96,61 +106,41 @@ typedef float v8 __attribute__((vector_size(32), aligned(4), may_alias));
 _Static_assert(sizeof(v8) == HRI_GEMM_MR * sizeof(float),
                "a vector is what a panel has of a depth");
 
-/* Eight channels of four pixels, for all points, to each of the `rows` panels of taps that have them. */
-static inline void transform_eight(const float *const d[4], float *const to[TAPS], int64_t rows,
-                                   int64_t point) {
+/* Eight channels of four pixels, for all points. */
+static inline void transform_eight(const float *const d[4], float *to, int64_t point) {
     const v8 a = *(const v8 *)d[0], b = *(const v8 *)d[1], c = *(const v8 *)d[2];
-    const v8 v0 = a - c, v1 = b + c, v2 = c - b, v3 = b - *(const v8 *)d[3];
-    for (int64_t r = 0; r < rows; r++) {
-        *(v8 *)to[r] = v0;
-        *(v8 *)(to[r] + point) = v1;
-        *(v8 *)(to[r] + 2 * point) = v2;
-        *(v8 *)(to[r] + 3 * point) = v3;
-    }
+    *(v8 *)to = a - c;
+    *(v8 *)(to + point) = b + c;
+    *(v8 *)(to + 2 * point) = c - b;
+    *(v8 *)(to + 3 * point) = b - *(const v8 *)d[3];
 }
 
-/* One line of the image, row `r` of the band, to the panels of the rows of taps that read it. */
+/* One line of one image, `r` of the band, to where it belongs in all panels. */
 static void transform_line(const job *j, const hri_band *b, int64_t n, int64_t r, int64_t c0,
                            int64_t block, const scratch *s) {
     const hri_conv *v = j->p->v;
     const int64_t y = b->y + r - v->ph, inside = y >= 0 && y < v->h;
     const float *line = j->x + ((b->n + n) * v->h + y) * v->w * v->c + c0;
-    const int64_t tiles = hri_band_tiles(b);
-    float *to[TAPS];
-    int64_t rows = 0;
-    for (int64_t tap = 0; tap < TAPS; tap++) {
-        if (r - tap >= 0 && r - tap < b->lines) {
-            const int64_t tile = (n * b->lines + r - tap) * b->across;
-            to[rows++] = s->v + tap * block * tiles + tile * HRI_GEMM_MR;
-        }
-    }
-    for (int64_t t = 0; t < b->across; t++) {
+    float *to = s->v + (r * b->images + n) * b->across * HRI_GEMM_MR;
+    for (int64_t t = 0; t < b->across; t++, to += HRI_GEMM_MR) {
         const float *d[4];
-        float *at[TAPS];
         for (int64_t i = 0; i < 4; i++) {
             const int64_t x = 2 * (b->x + t) - v->pw + i;
             d[i] = !inside || x < 0 || x >= v->w ? zeros : line + x * v->c;
         }
-        memcpy(at, to, sizeof at);
         for (int64_t k = 0; k < block; k += HRI_GEMM_MR) {
-            transform_eight(d, at, rows, s->v_point);
+            transform_eight(d, to + k / HRI_GEMM_MR * s->v_panel, s->v_point);
             for (int64_t i = 0; i < 4; i++) {
                 d[i] += HRI_GEMM_MR;
             }
-            for (int64_t i = 0; i < rows; i++) {
-                at[i] += tiles * HRI_GEMM_MR;
-            }
-        }
-        for (int64_t i = 0; i < rows; i++) {
-            to[i] += HRI_GEMM_MR;
         }
     }
 }
 
 static void transform_image(const job *j, const hri_band *b, int64_t c0, int64_t block,
                             const scratch *s) {
-    for (int64_t n = 0; n < b->images; n++) {
-        for (int64_t r = 0; r < b->lines + TAPS - 1; r++) {
+    for (int64_t r = 0; r < b->lines + TAPS - 1; r++) {
+        for (int64_t n = 0; n < b->images; n++) {
             transform_line(j, b, n, r, c0, block, s);
         }
     }
@@ -191,8 +181,8 @@ static void transform_gradients(const job *j, const hri_band *b, int64_t first, 
     const hri_conv *v = j->p->v;
     const int64_t tiles = hri_band_tiles(b);
     int64_t tile = 0;
-    for (int64_t n = b->n; n < b->n + b->images; n++) {
-        for (int64_t y = b->y; y < b->y + b->lines; y++) {
+    for (int64_t y = b->y; y < b->y + b->lines; y++) {
+        for (int64_t n = b->n; n < b->n + b->images; n++) {
             const float *g = j->dy + ((n * v->oh + y) * v->ow + 2 * b->x) * v->o + first;
             for (int64_t t = 0; t < b->across; t++, g += 2 * v->o) {
                 const int two = 2 * (b->x + t) + 1 < v->ow;
@@ -230,9 +220,13 @@ static void run_task(void *arg, uint32_t number, uint32_t worker) {
         const hri_band b = hri_bands_at(&p->bands, i);
         transform_image(j, &b, c0, block, &s);
         transform_gradients(j, &b, first, columns, &s);
-        for (int64_t k = 0; k < POINTS; k++) {
-            hri_gemm_tile(TAPS * block, columns, hri_band_tiles(&b), s.v + k * s.v_point,
-                          s.u + k * s.u_point, s.m + k * s.m_point, s.m_line, i == part * p->part);
+        for (int64_t k = 0; k < POINTS * TAPS; k++) {
+            const int64_t point = k / TAPS, tap = k % TAPS;
+            hri_gemm_tile(block, columns, hri_band_tiles(&b),
+                          s.v + point * s.v_point + tap * b.images * b.across * HRI_GEMM_MR,
+                          s.v_panel, s.u + point * s.u_point,
+                          s.m + point * s.m_point + tap * block * s.m_line, s.m_line,
+                          i == part * p->part);
         }
     }
     float *to = p->parts > 1 ? j->partial + part * weights_of(v) : j->dw;

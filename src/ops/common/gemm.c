@@ -103,12 +103,13 @@ static void put_row(const hri_gemm *g, int64_t batch, int64_t i, int64_t j, int6
     }
 }
 
-/* One block of the depth: c (mc, nc) of row length ldc, from panels of A and B. */
-static void multiply(const hri_gemm_kernels *kernels, int64_t mc, int64_t nc, int64_t kc,
-                     const float *a, const float *b, float *c, int64_t ldc, int first) {
+/* One block of the depth: c (mc, nc) of row length ldc, from panels of A, `apart` from one another, and B. */
+static void multiply_apart(const hri_gemm_kernels *kernels, int64_t mc, int64_t nc, int64_t kc,
+                           const float *a, int64_t apart, const float *b, float *c, int64_t ldc,
+                           int first) {
 #ifdef HRI_GEMM_WIDE
     (void)kernels;
-    hri_wide_multiply(mc, nc, kc, a, b, c, ldc, first);
+    hri_wide_multiply(mc, nc, kc, a, apart, b, c, ldc, first);
 #else
     for (int64_t j = 0; j < nc; j += NR) {
         const int64_t left = nc - j;
@@ -117,17 +118,23 @@ static void multiply(const hri_gemm_kernels *kernels, int64_t mc, int64_t nc, in
         for (int64_t i = 0; i < mc;) {
             const int panels = kernels->four && i + 3 * MR < mc ? 4 : two && i + MR < mc ? 2 : 1;
             hri_gemm_kernel_fn *fn = panels == 4 ? kernels->four : panels == 2 ? two : one;
-            fn(kc, a + i * kc, b + j * kc, c + i * ldc + j, ldc, first);
+            fn(kc, a + i / MR * apart, apart, b + j * kc, c + i * ldc + j, ldc, first);
             i += panels * MR;
         }
     }
 #endif
 }
 
-void hri_gemm_tile(int64_t m, int64_t n, int64_t k, const float *a, const float *b, float *c,
-                   int64_t ldc, int first) {
+/* The same of panels that follow one another. */
+static void multiply(const hri_gemm_kernels *kernels, int64_t mc, int64_t nc, int64_t kc,
+                     const float *a, const float *b, float *c, int64_t ldc, int first) {
+    multiply_apart(kernels, mc, nc, kc, a, kc * MR, b, c, ldc, first);
+}
+
+void hri_gemm_tile(int64_t m, int64_t n, int64_t k, const float *a, int64_t apart, const float *b,
+                   float *c, int64_t ldc, int first) {
     const hri_gemm_kernels kernels = hri_gemm_kernels_pick();
-    multiply(&kernels, m, n, k, a, b, c, ldc, first);
+    multiply_apart(&kernels, m, n, k, a, apart, b, c, ldc, first);
 }
 
 #ifdef HRI_GEMM_WIDE
@@ -162,7 +169,7 @@ void hri_gemm_tile_lines(int64_t m, int64_t n, int64_t k, const hri_gemm_lines *
             to += lines->length[p] * MR;
         }
     }
-    hri_gemm_tile(over(m, MR) * MR, n, k, room, b, c, ldc, first);
+    hri_gemm_tile(over(m, MR) * MR, n, k, room, k * MR, b, c, ldc, first);
 #endif
 }
 

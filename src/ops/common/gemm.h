@@ -92,10 +92,11 @@ void hri_pack_turn(hr_type type, const void *p, int64_t at, int64_t ld, int64_t 
 /* The same from eight rows of f32 anywhere. */
 void hri_pack_turn8(const float *const rows[HRI_GEMM_MR], int64_t kc, float *to);
 
-/* Tiles by themselves, for ops that pack their own: c (m, n) = or += panels of A times panels of B.  Whole panels of c are
- * written, but for columns beyond the next multiple of four, which may or may not be. */
-void hri_gemm_tile(int64_t m, int64_t n, int64_t k, const float *a, const float *b, float *c,
-                   int64_t ldc, int first);
+/* Tiles by themselves, for ops that pack their own: c (m, n) = or += panels of A, `apart` numbers from one another, times panels
+ * of B, which follow one another.  Whole panels of c are written, but for columns beyond the next multiple of four, which may or
+ * may not be. */
+void hri_gemm_tile(int64_t m, int64_t n, int64_t k, const float *a, int64_t apart, const float *b,
+                   float *c, int64_t ldc, int first);
 /* The same with rows of A where they lie, in pieces; `room` is for panels of them. */
 void hri_gemm_tile_lines(int64_t m, int64_t n, int64_t k, const hri_gemm_lines *lines, float *room,
                          const float *b, float *c, int64_t ldc, int first);

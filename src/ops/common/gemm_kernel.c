@@ -43,7 +43,9 @@ typedef float v4_any __attribute__((vector_size(16), aligned(4), may_alias));
     store4(c + I * ldc + 8, load4(c + I * ldc + 8) + c##I##2);
 
 /* 24 sums stay in registers; each step of k is 5 loads and 24 multiply-adds. */
-static void kernel(int64_t kc, const float *a, const float *b, float *c, int64_t ldc, int first) {
+static void kernel(int64_t kc, const float *a, int64_t apart, const float *b, float *c,
+                   int64_t ldc, int first) {
+    (void)apart;
     ROWS(DECLARE)
 #pragma GCC unroll 4
     for (int64_t k = 0; k < kc; k++, a += MR, b += NR) {
@@ -75,7 +77,9 @@ static void kernel(int64_t kc, const float *a, const float *b, float *c, int64_t
     store4(c + I * ldc, first ? c##I##0 : load4(c + I * ldc) + c##I##0);                           \
     store4(c + I * ldc + 4, first ? c##I##1 : load4(c + I * ldc + 4) + c##I##1);
 
-static void kernel_8(int64_t kc, const float *a, const float *b, float *c, int64_t ldc, int first) {
+static void kernel_8(int64_t kc, const float *a, int64_t apart, const float *b, float *c,
+                     int64_t ldc, int first) {
+    (void)apart;
     ROWS(DECLARE8)
 #pragma GCC unroll 4
     for (int64_t k = 0; k < kc; k++, a += MR, b += NR) {
@@ -100,8 +104,9 @@ static void kernel_8(int64_t kc, const float *a, const float *b, float *c, int64
     store4(c + I * ldc, first ? c##I##0 : load4(c + I * ldc) + c##I##0);                           \
     store4(c + (MR + I) * ldc, first ? c##I##1 : load4(c + (MR + I) * ldc) + c##I##1);
 
-static void kernel_4(int64_t kc, const float *a, const float *b, float *c, int64_t ldc, int first) {
-    const float *more = a + kc * MR; /* the second panel */
+static void kernel_4(int64_t kc, const float *a, int64_t apart, const float *b, float *c,
+                     int64_t ldc, int first) {
+    const float *more = a + apart; /* the second panel */
     ROWS(DECLARE4)
 #pragma GCC unroll 4
     for (int64_t k = 0; k < kc; k++, a += MR, more += MR, b += NR) {

@@ -7,14 +7,14 @@
 
 #include <stdint.h>
 
-/* c (rows, NR) = or += (by `first`) a panel(s) * b panel.  Rows of c are ldc apart. */
-typedef void hri_gemm_kernel_fn(int64_t kc, const float *a, const float *b, float *c, int64_t ldc,
-                                int first);
+/* c (rows, NR) = or += (by `first`) a panel(s), `apart` numbers from one another, * b panel.  Rows of c are ldc apart. */
+typedef void hri_gemm_kernel_fn(int64_t kc, const float *a, int64_t apart, const float *b, float *c,
+                                int64_t ldc, int first);
 
 typedef struct hri_gemm_kernels {
     hri_gemm_kernel_fn *one;   /* one panel of A: MR rows */
-    hri_gemm_kernel_fn *two;   /* two that follow one another: 2 MR rows; NULL: no gain */
-    hri_gemm_kernel_fn *four;  /* four that do; NULL: no gain */
+    hri_gemm_kernel_fn *two;   /* two panels: 2 MR rows; NULL: no gain */
+    hri_gemm_kernel_fn *four;  /* four; NULL: no gain */
     hri_gemm_kernel_fn *one_8; /* one panel, the first 8 columns; NULL: no gain */
     hri_gemm_kernel_fn *two_4; /* two panels, the first 4 columns; NULL: no gain */
 } hri_gemm_kernels;

@@ -243,8 +243,8 @@ static void hri_wide_by_depth(int64_t kc, const float *const *at, int64_t off, c
 }
 
 /* Two panels of A, 16 columns at most. */
-static void hri_wide_16(int64_t kc, const float *a, const float *b, int64_t width, float *c,
-                        int64_t ldc, int64_t rows, int64_t columns, int first) {
+static void hri_wide_16(int64_t kc, const float *a, int64_t apart, const float *b, int64_t width,
+                        float *c, int64_t ldc, int64_t rows, int64_t columns, int first) {
 #define DECLARE(I) hri_v16 s##I = {0}, t##I = {0};
 #define ADD(I)                                                                                     \
     s##I = HRI_WIDE_FMA(x, HRI_WIDE_ALL(a[I]), s##I);                                              \
@@ -256,7 +256,7 @@ static void hri_wide_16(int64_t kc, const float *a, const float *b, int64_t widt
     if (HRI_GEMM_MR + I < rows) {                                                                  \
         hri_wide_put_16(&t##I, c + (HRI_GEMM_MR + I) * ldc, columns, first);                       \
     }
-    const float *more = a + kc * HRI_GEMM_MR;
+    const float *more = a + apart;
     HRI_WIDE_ROWS(DECLARE)
     for (int64_t k = 0; k < kc; k++, a += HRI_GEMM_MR, more += HRI_GEMM_MR, b += width) {
         const hri_v16 x = ((const hri_v16_any *)b)[0];
@@ -268,9 +268,10 @@ static void hri_wide_16(int64_t kc, const float *a, const float *b, int64_t widt
 #undef PUT
 }
 
-/* c (mc, nc), no more and no less, = or += panels of A times panels of B. */
+/* c (mc, nc), no more and no less, = or += panels of A, `apart` from one another, times panels of B. */
 static inline void hri_wide_multiply(int64_t mc, int64_t nc, int64_t kc, const float *a,
-                                     const float *b, float *c, int64_t ldc, int first) {
+                                     int64_t apart, const float *b, float *c, int64_t ldc,
+                                     int first) {
     for (int64_t j = 0; j < nc; j += HRI_GEMM_NR) {
         const int64_t left = nc - j, columns = left < HRI_GEMM_NR ? left : HRI_GEMM_NR;
         const int64_t width = hri_gemm_width(left);
@@ -278,11 +279,12 @@ static inline void hri_wide_multiply(int64_t mc, int64_t nc, int64_t kc, const f
             const int two = columns <= 16 && mc - i > HRI_GEMM_MR;
             const int64_t most = two ? 2 * HRI_GEMM_MR : HRI_GEMM_MR;
             const int64_t rows = mc - i < most ? mc - i : most;
+            const float *panel = a + i / HRI_GEMM_MR * apart;
             if (two) {
-                hri_wide_16(kc, a + i * kc, b + j * kc, width, c + i * ldc + j, ldc, rows, columns,
+                hri_wide_16(kc, panel, apart, b + j * kc, width, c + i * ldc + j, ldc, rows, columns,
                             first);
             } else {
-                hri_wide_8(kc, a + i * kc, HRI_GEMM_MR, b + j * kc, width, c + i * ldc + j, ldc,
+                hri_wide_8(kc, panel, HRI_GEMM_MR, b + j * kc, width, c + i * ldc + j, ldc,
                            rows, columns, first);
             }
             i += rows;

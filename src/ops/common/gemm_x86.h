@@ -37,7 +37,9 @@ static inline void hri_x86_put(const float *columns, int64_t rows, float *c, int
 }
 
 __attribute__((target("avx2,fma"))) static void
-hri_kernel_avx2(int64_t kc, const float *a, const float *b, float *c, int64_t ldc, int first) {
+hri_kernel_avx2(int64_t kc, const float *a, int64_t apart, const float *b, float *c, int64_t ldc,
+                int first) {
+    (void)apart;
 #define DECLARE(J) __m256 s##J = _mm256_setzero_ps();
 #define ADD(J)     s##J = _mm256_fmadd_ps(x, _mm256_broadcast_ss(b + J), s##J);
 #define STORE(J)   _mm256_storeu_ps(columns + 8 * J, s##J);
@@ -56,7 +58,8 @@ hri_kernel_avx2(int64_t kc, const float *a, const float *b, float *c, int64_t ld
 
 /* Two panels, six columns at a time: 8 loads for 12 multiply-adds, where one panel takes 13, more than two a cycle. */
 __attribute__((target("avx2,fma"))) static void
-hri_kernel_avx2_two(int64_t kc, const float *a, const float *b, float *c, int64_t ldc, int first) {
+hri_kernel_avx2_two(int64_t kc, const float *a, int64_t apart, const float *b, float *c,
+                    int64_t ldc, int first) {
 #define HALF(X)    X(0) X(1) X(2) X(3) X(4) X(5)
 #define DECLARE(J) __m256 s##J = _mm256_setzero_ps(), t##J = _mm256_setzero_ps();
 #define ADD(J)                                                                                     \
@@ -69,7 +72,6 @@ hri_kernel_avx2_two(int64_t kc, const float *a, const float *b, float *c, int64_
     _mm256_storeu_ps(to + 16 * J, s##J);                                                           \
     _mm256_storeu_ps(to + 16 * J + 8, t##J);
     float columns[12 * 16];
-    const int64_t apart = kc * 8;
     for (int64_t j = 0; j < 12; j += 6) {
         const float *p = a, *q = b + j;
         float *to = columns + 16 * j;
@@ -93,12 +95,12 @@ hri_kernel_avx2_two(int64_t kc, const float *a, const float *b, float *c, int64_
                        1)
 
 __attribute__((target("avx512f,avx512dq"))) static void
-hri_kernel_avx512(int64_t kc, const float *a, const float *b, float *c, int64_t ldc, int first) {
+hri_kernel_avx512(int64_t kc, const float *a, int64_t apart, const float *b, float *c,
+                  int64_t ldc, int first) {
 #define DECLARE(J) __m512 s##J = _mm512_setzero_ps();
 #define ADD(J)     s##J = _mm512_fmadd_ps(x, _mm512_set1_ps(b[J]), s##J);
 #define STORE(J)   _mm512_storeu_ps(columns + 16 * J, s##J);
     float columns[12 * 16];
-    const int64_t apart = kc * 8;
     HRI_COLUMNS(DECLARE)
     for (int64_t k = 0; k < kc; k++, a += 8, b += 12) {
         const __m512 x = HRI_PAIR(a, apart);
@@ -112,8 +114,8 @@ hri_kernel_avx512(int64_t kc, const float *a, const float *b, float *c, int64_t 
 }
 
 __attribute__((target("avx512f,avx512dq"))) static void
-hri_kernel_avx512_four(int64_t kc, const float *a, const float *b, float *c, int64_t ldc,
-                       int first) {
+hri_kernel_avx512_four(int64_t kc, const float *a, int64_t apart, const float *b, float *c,
+                       int64_t ldc, int first) {
 #define DECLARE(J) __m512 s##J = _mm512_setzero_ps(), t##J = _mm512_setzero_ps();
 #define ADD(J)                                                                                     \
     {                                                                                              \
@@ -125,7 +127,6 @@ hri_kernel_avx512_four(int64_t kc, const float *a, const float *b, float *c, int
 #define STORE(J)      _mm512_storeu_ps(columns + 16 * J, s##J);
 #define STORE_MORE(J) _mm512_storeu_ps(columns + 16 * J, t##J);
     float columns[12 * 16];
-    const int64_t apart = kc * 8;
     const float *more = a + 2 * apart;
     HRI_COLUMNS(DECLARE)
     for (int64_t k = 0; k < kc; k++, a += 8, more += 8, b += 12) {
