@@ -95,8 +95,8 @@ static inline void hri_at_multiply(hri_at_way way, hr_type type, const void *dat
     if (!packed) {
         hri_at_pack(way, type, data, first, ld, rows, width, room);
     }
-    hri_gemm_tile((m + HRI_GEMM_MR - 1) / HRI_GEMM_MR * HRI_GEMM_MR, n, k, room, k * HRI_GEMM_MR, b, c,
-                  ldc, fresh);
+    hri_gemm_tile((m + HRI_GEMM_MR - 1) / HRI_GEMM_MR * HRI_GEMM_MR, n, k, room, k * HRI_GEMM_MR, b,
+                  c, ldc, fresh);
 }
 
 /* n numbers of the mask from `at` on; bytes become 0, or minus infinity where they hide. */

@@ -204,7 +204,6 @@ void hri_conv_weight(const hri_conv *v, const hri_call *c) {
         .n = v->og,
         .k = v->n * v->oh * v->ow,
         .pack_a = is_plain(v) ? hri_pack_a_t : hri_pack_patches_t,
-        .lines = is_plain(v) ? hri_gemm_lines_a_t : hri_lines_patches_t,
         .pack_b = hri_pack_b,
         .row = v->groups > 1 ? forward_row : NULL,
         .ctx = &p,

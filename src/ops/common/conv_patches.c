@@ -5,9 +5,9 @@
 
 #include "ops/common/blocks.h"
 
-enum { FETCH_MAX = HRI_GEMM_KC, ZEROS = 2048 /* channels that hri_lines_patches_t takes */ };
+enum { FETCH_MAX = HRI_GEMM_KC };
 
-static const float zeros[ZEROS];
+static const float zeros[FETCH_MAX];
 
 /* `count` numbers from number `off` on of a run of pixels that starts `y` and `x` away from a place; they lie in the pixels
  * `first` to `last` behind it.  Divisions are made here, once for many places. */
@@ -207,52 +207,6 @@ void hri_pack_patches_t(const hri_gemm *g, int64_t group, int64_t first, int64_t
         }
         put_places(rows, width, padded, k, kc, to);
     }
-}
-
-/* Where the places from number k0 on have tap t, zeros where that is outside. */
-static void tap_lines(const hri_conv_patches *p, int64_t group, hri_conv_tap t, int64_t k0,
-                      int64_t kc, const float **at) {
-    const hri_conv_image *m = &p->from;
-    int64_t gx = k0 % p->gw, gy = k0 / p->gw % p->gh, n = k0 / p->gw / p->gh;
-    for (int64_t k = 0; k < kc;) {
-        const int64_t y = gy * p->sh + t.y, left = p->gw - gx < kc - k ? p->gw - gx : kc - k;
-        const float *line = (const float *)m->data + (n * m->h + y) * m->w * m->c + group * m->cg;
-        for (int64_t i = 0; i < left; i++) {
-            const int64_t x = (gx + i) * p->sw + t.x;
-            at[k + i] = y < 0 || y >= m->h || x < 0 || x >= m->w ? zeros : line + x * m->c;
-        }
-        k += left;
-        gx = 0;
-        gy = gy + 1 < p->gh ? gy + 1 : 0;
-        n += gy == 0;
-    }
-}
-
-/* Lines for hri_pack_patches_t. */
-int hri_lines_patches_t(const hri_gemm *g, int64_t group, int64_t first, int64_t count, int64_t k0,
-                        int64_t kc, float *room, hri_gemm_lines *out) {
-    const hri_conv_patches *p = g->ctx;
-    const int64_t cg = p->from.cg;
-    const float **at = (const float **)(void *)room;
-    if (p->from.type != HR_TYPE_F32 || cg % HRI_GEMM_MR || cg < HRI_GEMM_PIECE || cg > ZEROS ||
-        count % HRI_GEMM_MR || g->n <= 16) {
-        return 0;
-    }
-    out->pieces = 0;
-    for (int64_t i = 0; i < count;) {
-        const int64_t number = (first + i) / cg, off = (first + i) % cg;
-        const int64_t left = cg - off < count - i ? cg - off : count - i;
-        const int64_t r = number / p->v->kw, s = number % p->v->kw;
-        const hri_conv_tap t = {r * p->v->dh - p->v->ph, s * p->v->dw - p->v->pw, number};
-        tap_lines(p, group, t, k0, kc, at);
-        for (int64_t q = 0; q < left; q += HRI_GEMM_MR) {
-            out->panel[(i + q) / HRI_GEMM_MR].at = at;
-            out->panel[(i + q) / HRI_GEMM_MR].off = off + q;
-        }
-        at += kc;
-        i += left;
-    }
-    return 1;
 }
 
 hri_conv_patches hri_conv_patches_of(const hri_conv *v, hr_type type, const void *x) {

@@ -1,7 +1,7 @@
 /* What a convolution reads of an image: runs of numbers at taps of the window, at the places of a grid.
  *
- * Forward and the gradient of the weights read x, the gradient of the input dy.  As packers of gemm.h, and as lines of
- * pixels where they lie for kernels that need no panels of A. */
+ * Forward and the gradient of the weights read x, the gradient of the input dy.  As packers of gemm.h, and where the depth is
+ * that of pixels as lines where they lie, for kernels that need no panels of A. */
 #ifndef HRI_OPS_COMMON_CONV_PATCHES_H
 #define HRI_OPS_COMMON_CONV_PATCHES_H
 
@@ -51,6 +51,6 @@ hri_conv_patches hri_conv_patches_of(const hri_conv *v, hr_type type, const void
 
 /* Rows are places, the depth is (run, number); turned: rows are (run, number), the depth is places. */
 hri_pack_fn hri_pack_patches, hri_pack_patches_t;
-hri_gemm_lines_fn hri_lines_patches, hri_lines_patches_t;
+hri_gemm_lines_fn hri_lines_patches;
 
 #endif

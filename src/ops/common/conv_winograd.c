@@ -168,19 +168,20 @@ static void turned_panel(const float *from, int64_t ld, int64_t tap, int64_t blo
     transform_taps(room[2], room[1], room[0], block * width, to, point);
 }
 
-static void transform_weights(const job *j, const part *t, int64_t c0, int64_t block,
-                              const scratch *s) {
+/* Panels of B, of `columns` outputs from number `first` on. */
+static void transform_weights(const job *j, int64_t first, int64_t columns, int64_t c0,
+                              int64_t block, const scratch *s) {
     const plan *p = j->p;
     const int64_t tap = p->c * p->o;
     float *to = s->u;
-    for (int64_t i = 0; i < t->columns; i += HRI_GEMM_NR) {
-        const int64_t left = t->columns - i, count = hri_bands_least(left, HRI_GEMM_NR);
-        const int64_t width = hri_gemm_width(left), first = t->first + i;
+    for (int64_t i = 0; i < columns; i += HRI_GEMM_NR) {
+        const int64_t left = columns - i, count = hri_bands_least(left, HRI_GEMM_NR);
+        const int64_t width = hri_gemm_width(left), at = first + i;
         for (int64_t r = 0; r < TAPS; r++, to += block * width) {
-            const float *straight = j->w + r * TAPS * tap + c0 * p->o + first;
+            const float *straight = j->w + r * TAPS * tap + c0 * p->o + at;
             if (p->turned) {
-                turned_panel(j->w + (TAPS - 1 - r) * TAPS * tap + first * p->c + c0, p->c, tap,
-                             block, count, width, to, s->u_point);
+                turned_panel(j->w + (TAPS - 1 - r) * TAPS * tap + at * p->c + c0, p->c, tap, block,
+                             count, width, to, s->u_point);
             } else if (count == HRI_GEMM_NR) { /* a number that the compiler knows */
                 straight_panel(straight, p->o, tap, block, HRI_GEMM_NR, HRI_GEMM_NR, to,
                                s->u_point);
@@ -192,34 +193,51 @@ static void transform_weights(const job *j, const part *t, int64_t c0, int64_t b
 }
 
 /* Where the rows of A lie: each tile has a line for each row of taps. */
-static int64_t lines_of(const hri_band *b, int64_t block, const float *v, const float **at,
-                        hri_gemm_lines *out) {
-    const int64_t image = b->lines * b->across, count = b->images * image;
-    out->pieces = TAPS;
-    for (int64_t r = 0; r < TAPS; r++) {
-        out->length[r] = block;
+typedef struct tile_lines {
+    const float *at[POINTS][TILES * TAPS];
+    hri_gemm_lines of[POINTS];
+    int64_t count, block;
+} tile_lines;
+
+static void lines_of(const hri_band *b, int64_t block, const scratch *s, tile_lines *out) {
+    const int64_t image = b->lines * b->across;
+    out->count = b->images * image;
+    out->block = block;
+    for (int64_t k = 0; k < POINTS; k++) {
+        out->of[k].pieces = TAPS;
+        for (int64_t r = 0; r < TAPS; r++) {
+            out->of[k].length[r] = block;
+        }
     }
-    for (int64_t i = 0; i < count; i += HRI_GEMM_MR, at += TAPS * HRI_GEMM_MR) {
-        out->panel[i / HRI_GEMM_MR].at = at;
-        for (int64_t q = 0; q < HRI_GEMM_MR; q++) {
-            const int64_t tile = i + q < count ? i + q : count - 1;
-            /* Images have two lines more than are computed of them. */
-            const float *line = v + (tile + tile / image * (TAPS - 1) * b->across) * block;
+    for (int64_t i = 0; i < hri_bands_up(out->count, HRI_GEMM_MR); i++) {
+        const int64_t tile = i < out->count ? i : out->count - 1, row = i % HRI_GEMM_MR;
+        const int64_t panel = i / HRI_GEMM_MR;
+        /* Images have two lines more than are computed of them. */
+        const float *line = s->v + (tile + tile / image * (TAPS - 1) * b->across) * block;
+        for (int64_t k = 0; k < POINTS; k++, line += s->v_point) {
+            const float **at = out->at[k] + panel * TAPS * HRI_GEMM_MR;
+            out->of[k].panel[panel].at = at;
             for (int64_t r = 0; r < TAPS; r++) {
-                at[r * HRI_GEMM_MR + q] = line + r * b->across * block;
+                at[r * HRI_GEMM_MR + row] = line + r * b->across * block;
             }
         }
     }
-    return count;
 }
 
-static void multiply(const part *t, int64_t block, const scratch *s, int first) {
-    for (int64_t i = 0; i < POINTS; i++) {
-        const float *at[TILES * TAPS];
-        hri_gemm_lines lines;
-        const int64_t count = lines_of(&t->b, block, s->v + i * s->v_point, at, &lines);
-        hri_gemm_tile_lines(count, t->columns, TAPS * block, &lines, s->room, s->u + i * s->u_point,
-                            s->m + i * s->m_point, s->m_line, first);
+/* Outputs that are computed together: a panel of B, so that it stays in a cache that is close.  Where rows of A are packed for
+ * them, all. */
+enum { TOGETHER = HRI_GEMM_NR == HRI_GEMM_UNIT ? COLUMNS : HRI_GEMM_NR };
+
+static void multiply(const job *j, const part *t, int64_t c0, const tile_lines *lines,
+                     const scratch *s) {
+    for (int64_t i = 0; i < t->columns; i += TOGETHER) {
+        const int64_t columns = hri_bands_least(t->columns - i, TOGETHER);
+        transform_weights(j, t->first + i, columns, c0, lines->block, s);
+        for (int64_t k = 0; k < POINTS; k++) {
+            hri_gemm_tile_lines(lines->count, columns, TAPS * lines->block, &lines->of[k], s->room,
+                                s->u + k * s->u_point, s->m + k * s->m_point + i, s->m_line,
+                                c0 == 0);
+        }
     }
 }
 
@@ -265,11 +283,15 @@ static void run_part(void *arg, uint32_t number, uint32_t worker) {
     scratch s;
     const int64_t floats = scratch_init(&s, p, j->workspace);
     scratch_init(&s, p, j->workspace + worker * floats);
+    tile_lines lines;
+    lines.block = 0;
     for (int64_t c0 = 0; c0 < p->c; c0 += BLOCK) {
         const int64_t block = hri_bands_least(BLOCK, p->c - c0);
         transform_image(j, &t.b, c0, block, &s);
-        transform_weights(j, &t, c0, block, &s);
-        multiply(&t, block, &s, c0 == 0);
+        if (block != lines.block) {
+            lines_of(&t.b, block, &s, &lines);
+        }
+        multiply(j, &t, c0, &lines, &s);
     }
     finish(j, &t, &s);
 }

@@ -207,9 +207,7 @@ static void multiply_in_place(const hri_gemm_kernels *kernels, int64_t mc, int64
 #ifdef HRI_GEMM_WIDE
 /* How far from a block of A the one lies that is so many rows below and so much deeper; 0: not known. */
 static int64_t ahead_of(const hri_gemm *g, int64_t down, int64_t deeper) {
-    return g->lines == hri_gemm_lines_a     ? down * g->lda + deeper
-           : g->lines == hri_gemm_lines_a_t ? deeper * g->lda + down
-                                            : 0;
+    return g->lines == hri_gemm_lines_a ? down * g->lda + deeper : 0;
 }
 #endif
 

@@ -40,13 +40,12 @@ typedef void hri_pack_fn(const hri_gemm *g, int64_t batch, int64_t first, int64_
                          int64_t kc, float *to);
 
 /* Where a block of A lies as it is, for kernels that take numbers of A one by one (wide ones): of each panel MR rows for each
- * piece of the depth, at[piece * MR + row] being dense along the depth, or a line for each depth, at[k] + off having the rows of the panel. */
+ * piece of the depth, at[piece * MR + row] being dense along the depth. */
 typedef struct hri_gemm_lines {
-    int64_t pieces; /* 0: a line for each depth */
+    int64_t pieces;
     int64_t length[HRI_GEMM_KC / HRI_GEMM_PIECE + 2];
     struct {
         const float *const *at;
-        int64_t off;
     } panel[HRI_GEMM_MC / HRI_GEMM_MR];
 } hri_gemm_lines;
 
@@ -79,8 +78,8 @@ struct hri_gemm {
 /* Plain packers: A (M, K), A transposed (K, M), B (K, N), B transposed (N, K), any real type. */
 hri_pack_fn hri_pack_a, hri_pack_a_t, hri_pack_b, hri_pack_b_t;
 
-/* Plain lines, for the same: A (M, K), A transposed (K, M), f32. */
-hri_gemm_lines_fn hri_gemm_lines_a, hri_gemm_lines_a_t;
+/* Plain lines, for the same: A (M, K), f32. */
+hri_gemm_lines_fn hri_gemm_lines_a;
 
 /* Lines of `count` rows, MC at most and `lda` apart, of depth kc; `at` has room for whole panels. */
 void hri_gemm_lines_rows(const float *a, int64_t lda, int64_t count, int64_t kc, const float **at,

@@ -43,8 +43,8 @@ typedef float v4_any __attribute__((vector_size(16), aligned(4), may_alias));
     store4(c + I * ldc + 8, load4(c + I * ldc + 8) + c##I##2);
 
 /* 24 sums stay in registers; each step of k is 5 loads and 24 multiply-adds. */
-static void kernel(int64_t kc, const float *a, int64_t apart, const float *b, float *c,
-                   int64_t ldc, int first) {
+static void kernel(int64_t kc, const float *a, int64_t apart, const float *b, float *c, int64_t ldc,
+                   int first) {
     (void)apart;
     ROWS(DECLARE)
 #pragma GCC unroll 4

@@ -222,26 +222,6 @@ static void hri_wide_by_rows_16(const hri_gemm_lines *lines, const float *const 
 #undef PUT
 }
 
-/* The same of lines that have the rows of the panel side by side, one for each depth. */
-static void hri_wide_by_depth(int64_t kc, const float *const *at, int64_t off, const float *b,
-                              int64_t width, float *c, int64_t ldc, int64_t rows, int64_t columns,
-                              int first, hri_wide_soon soon) {
-#define ADD(I) HRI_WIDE_ADD(I, a[I])
-    int64_t coming = 0, due = 0;
-    HRI_WIDE_ROWS(HRI_WIDE_SUMS)
-    for (int64_t k = 0; k < kc;) {
-        HRI_WIDE_NEXT(k)
-#pragma GCC unroll 2
-        for (; k < until; k++, b += width) {
-            const float *const a = at[k] + off;
-            HRI_WIDE_B(b);
-            HRI_WIDE_ROWS(ADD)
-        }
-    }
-    HRI_WIDE_ROWS(HRI_WIDE_PUT)
-#undef ADD
-}
-
 /* Two panels of A, 16 columns at most. */
 static void hri_wide_16(int64_t kc, const float *a, int64_t apart, const float *b, int64_t width,
                         float *c, int64_t ldc, int64_t rows, int64_t columns, int first) {
@@ -281,11 +261,11 @@ static inline void hri_wide_multiply(int64_t mc, int64_t nc, int64_t kc, const f
             const int64_t rows = mc - i < most ? mc - i : most;
             const float *panel = a + i / HRI_GEMM_MR * apart;
             if (two) {
-                hri_wide_16(kc, panel, apart, b + j * kc, width, c + i * ldc + j, ldc, rows, columns,
-                            first);
+                hri_wide_16(kc, panel, apart, b + j * kc, width, c + i * ldc + j, ldc, rows,
+                            columns, first);
             } else {
-                hri_wide_8(kc, panel, HRI_GEMM_MR, b + j * kc, width, c + i * ldc + j, ldc,
-                           rows, columns, first);
+                hri_wide_8(kc, panel, HRI_GEMM_MR, b + j * kc, width, c + i * ldc + j, ldc, rows,
+                           columns, first);
             }
             i += rows;
         }
@@ -294,19 +274,13 @@ static inline void hri_wide_multiply(int64_t mc, int64_t nc, int64_t kc, const f
 
 /* Part `j` of `parts` of what panel i of the next block has, which lies `ahead` from where this one does. */
 HRI_WIDE_INLINE hri_wide_soon hri_wide_soon_of(const hri_gemm_lines *lines, int64_t kc, int64_t i,
-                                               int64_t panels, int64_t j, int64_t parts,
-                                               int64_t ahead, int close) {
+                                               int64_t j, int64_t parts, int64_t ahead, int close) {
     const float *const *at = lines->panel[i].at;
     if (!ahead || kc < 16) {
         return (hri_wide_soon){.close = close};
     }
-    if (lines->pieces) {
-        const int64_t each = (kc / 16 + parts - 1) / parts;
-        return (hri_wide_soon){at[0] + ahead + j * each * 16, at[1] - at[0], 16, 8 * each, close};
-    }
-    const int64_t calls = panels * parts, number = j * panels + i;
-    const int64_t from = kc * number / calls, to = kc * (number + 1) / calls;
-    return (hri_wide_soon){at[from] + ahead, 16, at[1] - at[0], 8 * (to - from), close};
+    const int64_t each = (kc / 16 + parts - 1) / parts;
+    return (hri_wide_soon){at[0] + ahead + j * each * 16, at[1] - at[0], 16, 8 * each, close};
 }
 
 /* The same of a block of A where it lies; `ahead`: how far from it the next one does, 0 if that is not known;
@@ -314,7 +288,6 @@ HRI_WIDE_INLINE hri_wide_soon hri_wide_soon_of(const hri_gemm_lines *lines, int6
 static inline void hri_wide_multiply_lines(int64_t mc, int64_t nc, int64_t kc,
                                            const hri_gemm_lines *lines, const float *b, float *c,
                                            int64_t ldc, int first, int64_t ahead, int close) {
-    const int64_t panels = (mc + HRI_GEMM_MR - 1) / HRI_GEMM_MR;
     const int64_t parts = (nc + HRI_GEMM_NR - 1) / HRI_GEMM_NR;
     for (int64_t j = 0; j < nc; j += HRI_GEMM_NR) {
         const int64_t left = nc - j, columns = left < HRI_GEMM_NR ? left : HRI_GEMM_NR;
@@ -323,15 +296,12 @@ static inline void hri_wide_multiply_lines(int64_t mc, int64_t nc, int64_t kc,
             const int64_t rows = mc - i < HRI_GEMM_MR ? mc - i : HRI_GEMM_MR;
             const float *const *at = lines->panel[i / HRI_GEMM_MR].at;
             float *to = c + i * ldc + j;
-            const hri_wide_soon soon = hri_wide_soon_of(lines, kc, i / HRI_GEMM_MR, panels,
-                                                        j / HRI_GEMM_NR, parts, ahead, close);
-            if (lines->pieces && columns <= 16) {
+            const hri_wide_soon soon =
+                hri_wide_soon_of(lines, kc, i / HRI_GEMM_MR, j / HRI_GEMM_NR, parts, ahead, close);
+            if (columns <= 16) {
                 hri_wide_by_rows_16(lines, at, b + j * kc, width, to, ldc, rows, columns, first);
-            } else if (lines->pieces) {
-                hri_wide_by_rows(lines, at, b + j * kc, width, to, ldc, rows, columns, first, soon);
             } else {
-                hri_wide_by_depth(kc, at, lines->panel[i / HRI_GEMM_MR].off, b + j * kc, width, to,
-                                  ldc, rows, columns, first, soon);
+                hri_wide_by_rows(lines, at, b + j * kc, width, to, ldc, rows, columns, first, soon);
             }
         }
     }

@@ -36,9 +36,9 @@ static inline void hri_x86_put(const float *columns, int64_t rows, float *c, int
     }
 }
 
-__attribute__((target("avx2,fma"))) static void
-hri_kernel_avx2(int64_t kc, const float *a, int64_t apart, const float *b, float *c, int64_t ldc,
-                int first) {
+__attribute__((target("avx2,fma"))) static void hri_kernel_avx2(int64_t kc, const float *a,
+                                                                int64_t apart, const float *b,
+                                                                float *c, int64_t ldc, int first) {
     (void)apart;
 #define DECLARE(J) __m256 s##J = _mm256_setzero_ps();
 #define ADD(J)     s##J = _mm256_fmadd_ps(x, _mm256_broadcast_ss(b + J), s##J);
@@ -57,9 +57,10 @@ hri_kernel_avx2(int64_t kc, const float *a, int64_t apart, const float *b, float
 }
 
 /* Two panels, six columns at a time: 8 loads for 12 multiply-adds, where one panel takes 13, more than two a cycle. */
-__attribute__((target("avx2,fma"))) static void
-hri_kernel_avx2_two(int64_t kc, const float *a, int64_t apart, const float *b, float *c,
-                    int64_t ldc, int first) {
+__attribute__((target("avx2,fma"))) static void hri_kernel_avx2_two(int64_t kc, const float *a,
+                                                                    int64_t apart, const float *b,
+                                                                    float *c, int64_t ldc,
+                                                                    int first) {
 #define HALF(X)    X(0) X(1) X(2) X(3) X(4) X(5)
 #define DECLARE(J) __m256 s##J = _mm256_setzero_ps(), t##J = _mm256_setzero_ps();
 #define ADD(J)                                                                                     \
@@ -95,8 +96,8 @@ hri_kernel_avx2_two(int64_t kc, const float *a, int64_t apart, const float *b, f
                        1)
 
 __attribute__((target("avx512f,avx512dq"))) static void
-hri_kernel_avx512(int64_t kc, const float *a, int64_t apart, const float *b, float *c,
-                  int64_t ldc, int first) {
+hri_kernel_avx512(int64_t kc, const float *a, int64_t apart, const float *b, float *c, int64_t ldc,
+                  int first) {
 #define DECLARE(J) __m512 s##J = _mm512_setzero_ps();
 #define ADD(J)     s##J = _mm512_fmadd_ps(x, _mm512_set1_ps(b[J]), s##J);
 #define STORE(J)   _mm512_storeu_ps(columns + 16 * J, s##J);

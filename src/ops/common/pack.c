@@ -246,21 +246,3 @@ int hri_gemm_lines_a(const hri_gemm *g, int64_t batch, int64_t first, int64_t co
     hri_gemm_lines_rows(a, g->lda, count, kc, (const float **)(void *)room, out);
     return 1;
 }
-
-int hri_gemm_lines_a_t(const hri_gemm *g, int64_t batch, int64_t first, int64_t count, int64_t k0,
-                       int64_t kc, float *room, hri_gemm_lines *out) {
-    const float *a = (const float *)g->a + batch * g->a_step + k0 * g->lda + first;
-    const float **at = (const float **)(void *)room;
-    if (g->a_type != HR_TYPE_F32 || count % HRI_GEMM_MR || g->n <= 16) {
-        return 0;
-    }
-    out->pieces = 0;
-    for (int64_t k = 0; k < kc; k++) {
-        at[k] = a + k * g->lda;
-    }
-    for (int64_t i = 0; i < count; i += HRI_GEMM_MR) {
-        out->panel[i / HRI_GEMM_MR].at = at;
-        out->panel[i / HRI_GEMM_MR].off = i;
-    }
-    return 1;
-}
