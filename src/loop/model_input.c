@@ -136,6 +136,15 @@ hr_status hri_model_input_of(hr_model *m, hri_model_input *out, hri_prose *why) 
     return hri_model_input_with(m, NULL, out, why);
 }
 
+/* Whether "name:key=value,..." has the key; a path and a network of one line have none. */
+static int states(const char *text, const char *key) {
+    const size_t n = strlen(key);
+    const char *at = strncmp(text, "net:", 4) != 0 ? strchr(text, ':') : NULL;
+    for (; at && !(strncmp(at + 1, key, n) == 0 && at[1 + n] == '='); at = strchr(at + 1, ',')) {
+    }
+    return at != NULL;
+}
+
 hr_status hri_model_input_with(hr_model *m, const hri_loss *loss, hri_model_input *out,
                                hri_prose *why) {
     hri_objective objective = {.build = hr_model_build, .user = m, .no_metrics = 1};
@@ -151,7 +160,9 @@ hr_status hri_model_input_with(hr_model *m, const hri_loss *loss, hri_model_inpu
     if (status != HR_OK && changed) {
         (void)hri_prose_set(&reason, status, "%s", g->error.message);
     }
-    hri_model_input found = {.classes = hr_model_classes(m)};
+    hri_model_input found = {.classes = hr_model_classes(m),
+                             .states_classes = states(hr_model_text(m), "classes"),
+                             .states_channels = states(hr_model_text(m), "channels")};
     if (status == HR_OK) {
         status = read_inputs(g, &found, &reason);
         found.masks |= changed;

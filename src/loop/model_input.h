@@ -36,6 +36,8 @@ typedef struct hri_model_input {
     int64_t vocab;            /* the same of the first of its inputs that picks from one */
     uint32_t weights;         /* how many parameters and running statistics it has */
     uint64_t parameters;      /* numbers in all parameters */
+    int states_classes,
+        states_channels; /* 1: its string has that key, which can be another number */
 } hri_model_input;
 
 /* Tokens whose labels are the next ones: both are numbers of the same classes. */

@@ -66,6 +66,16 @@ void hri_source_pixels(const hri_source *s, const hri_model_input *want, hri_pix
     }
 }
 
+/* What follows where the model has another number than the data: how to state it, if it can be. */
+static const char *change(int stated, const char *key, int64_t number, char out[64]) {
+    if (stated) {
+        snprintf(out, 64, "; add %s=%lld to the model string", key, (long long)number);
+    } else {
+        snprintf(out, 64, "; a model with %lld %s is needed", (long long)number, key);
+    }
+    return out;
+}
+
 static hr_status say_picture(text *t, const hri_source *s, const hri_model_input *want,
                              const char *augment, hri_prose *why) {
     const hr_shape *is = &s->input.meta.shape;
@@ -93,11 +103,11 @@ static hr_status say_picture(text *t, const hri_source *s, const hri_model_input
             wants(augment, "flip") ? ",flip=on" : "");
     } else {
         if (is->dim[2] != channels) {
+            char way[64];
             return hri_prose_set(why, HR_E_SHAPE,
-                                 "%s has %lld channels, but the model expects %lld; add "
-                                 "channels=%lld to the model string",
-                                 s->text, (long long)is->dim[2], (long long)channels,
-                                 (long long)is->dim[2]);
+                                 "%s has %lld channels, but the model expects %lld%s", s->text,
+                                 (long long)is->dim[2], (long long)channels,
+                                 change(want->states_channels, "channels", is->dim[2], way));
         }
         const int scaled = is->dim[0] != h || is->dim[1] != w;
         if (scaled && s->input.meta.type != HR_TYPE_U8) {
@@ -169,13 +179,15 @@ hr_status hri_source_stages(const hri_source *s, const hri_model_input *want, co
 
 /* Labels that the model cannot have are refused before anything is planned. */
 static hr_status check_labels(const hri_source *s, const hri_model_input *want, hri_prose *why) {
+    char way[64];
     return s->labels_known && want->label.type == HR_TYPE_I32 && want->classes > 0 &&
                    s->labels.max >= want->classes && !hri_source_has_stage(s, "filter")
-               ? hri_prose_set(why, HR_E_INVALID,
-                               "%s has labels up to %lld, but the model has %lld classes "
-                               "(0-%lld); add classes=%lld to the model string",
-                               s->text, (long long)s->labels.max, (long long)want->classes,
-                               (long long)want->classes - 1, (long long)s->labels.max + 1)
+               ? hri_prose_set(
+                     why, HR_E_INVALID,
+                     "%s has labels up to %lld, but the model has %lld classes (0-%lld)%s", s->text,
+                     (long long)s->labels.max, (long long)want->classes,
+                     (long long)want->classes - 1,
+                     change(want->states_classes, "classes", s->labels.max + 1, way))
                : HR_OK;
 }
 

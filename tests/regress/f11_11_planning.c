@@ -66,8 +66,8 @@ TEST_TIMEOUT(f22_05, what_a_refusal_cannot_find_out_is_bounded, 300) {
     CHECK(!json_object_get(o.json, "ways_out"));
     const double bound = program_number(&o, "smallest_at_least_bytes");
     program_end(&o);
-    o = plan(100, 17 << 20, "--no-choices");
-    expect_small(&o, 17 << 20);
+    o = plan(100, 18 << 20, "--no-choices");
+    expect_small(&o, 18 << 20);
     CHECK(bound > 8 << 20 && bound <= program_number(&o, "smallest_bytes"));
     CHECK(json_array_size(json_object_get(o.json, "ways_out")) > 0);
     program_end(&o);

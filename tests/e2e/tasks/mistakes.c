@@ -87,7 +87,7 @@ static void make_all(void) {
     make_masks("value");
 }
 
-TEST_TIMEOUT(tasks, eighteen_mistakes_of_data_are_named_with_file_and_place, 60) {
+TEST_TIMEOUT(tasks, nineteen_mistakes_of_data_are_named_with_file_and_place, 60) {
 #define PICTURES "resnet18:size=32,width=8 --batch 1 --steps 2 --data "
 #define PIXELS   "unet:size=16,width=4,depth=1 --batch 2 --steps 2 --data "
     static const struct {
@@ -98,7 +98,10 @@ TEST_TIMEOUT(tasks, eighteen_mistakes_of_data_are_named_with_file_and_place, 60)
         {PICTURES "images:bad", "a/1.png: decode: PNG: "},
         {"mlp --data npy:x.npy,short.npy", "short.npy has 6 elements, but x.npy has 8"},
         {"mlp:classes=3 --data npy:x.npy,y.npy",
-         "npy:x.npy,y.npy has labels up to 7, but the model has 3 classes (0-2)"},
+         "npy:x.npy,y.npy has labels up to 7, but the model has 3 classes (0-2); add classes=8 to the "
+         "model string"},
+        {"'net:dense(8)|relu|dense(3)' --data npy:x.npy,y.npy",
+         "the model has 3 classes (0-2); a model with 8 classes is needed"},
         {"mlp --data csv:inf.csv,x=a,y=b",
          "inf.csv, record 2: \"inf\" in column \"a\" is not finite"},
         {"mlp --data csv:typing.csv,x=a,y=b",
@@ -122,7 +125,7 @@ TEST_TIMEOUT(tasks, eighteen_mistakes_of_data_are_named_with_file_and_place, 60)
     };
     begin();
     make_all();
-    CHECK_EQ(sizeof mistakes / sizeof mistakes[0], 18);
+    CHECK_EQ(sizeof mistakes / sizeof mistakes[0], 19);
     for (size_t i = 0; i < sizeof mistakes / sizeof mistakes[0]; i++) {
         char arguments[256];
         snprintf(arguments, sizeof arguments, "%s --no-save", mistakes[i].arguments);
