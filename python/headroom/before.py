@@ -74,6 +74,11 @@ def bytes_of(e: Any) -> tuple[int, int]:
     return sum(4 * int(a.size) for a in e.weights.values()), values
 
 
+def needed(weights: int, values: int, samples: int, wide: bool) -> int:
+    """Bytes that a comparison takes at most; `wide`: with double precision."""
+    return (12 if wide else 6) * weights + (5 if wide else 3) * samples * values + (32 << 20)
+
+
 def compare_before(model: Any, step: Callable[[int, bool], Any], asked: Asked) -> None:
     """`step(samples, wide)`: the comparison itself, run in the child."""
     e, name = model.exported, "Keras" if hasattr(model.source, "_flatten_layers") else "PyTorch"
@@ -84,15 +89,13 @@ def compare_before(model: Any, step: Callable[[int, bool], Any], asked: Asked) -
     count = max(LEAST, min(MOST, ACTIVATIONS // max(1, values)))
     limit = asked.limit()
 
-    def need(n: int, wide: bool) -> int:
-        return (12 if wide else 6) * weights + (5 if wide else 3) * n * values + (32 << 20)
-
-    count = count if need(count, False) <= limit else LEAST
-    if need(count, False) > limit:
-        asked.say(f"not compared with {name} before training: that would need {need(count, False) / 2**20:.0f} MiB, and "
+    count = count if needed(weights, values, count, False) <= limit else LEAST
+    least = needed(weights, values, count, False)
+    if least > limit:
+        asked.say(f"not compared with {name} before training: that would need {least / 2**20:.0f} MiB, and "
                   f"{limit / 2**20:.0f} MiB are left for it")
         return
-    wide = need(count, True) <= limit
+    wide = needed(weights, values, count, True) <= limit
     found, why = in_child(lambda: step(count, wide))
     if why == USED:
         found, why = here(lambda: step(count, wide))

@@ -87,3 +87,10 @@ class Settled:
 
 class Unlike(Exception):
     """The reference is not the same program as ours: sides cannot be taken over."""
+
+
+def first_of(why: BaseException) -> BaseException:
+    """What was raised: Keras raises it again with the layer's arguments in the text."""
+    while isinstance(why.__context__, Unlike):
+        why = why.__context__
+    return why

@@ -1,6 +1,7 @@
 """Keras models as examples and projects write them: operations between layers, losses that layers add, loops, shapes with the batch."""
 from __future__ import annotations
 
+import functools
 import os
 import tempfile
 import unittest
@@ -108,6 +109,30 @@ class Taken(unittest.TestCase):
         x = keras.Input((6,))
         y = L.Dense(5, activation="relu", activity_regularizer=keras.regularizers.L1L2(0.1, 0.2))(x)
         self.same(keras.Model(x, L.Dense(3)(y)), "cross_entropy")
+
+    def test_layers_that_end_with_a_function_of_the_users(self) -> None:
+        def gelu(x: Any) -> Any:  # as one of Keras's is called
+            return 0.5 * x * (1 + ops.tanh(x))
+
+        keras.utils.set_random_seed(0)
+        quick = functools.partial(keras.activations.gelu, approximate=True)
+        self.same(keras.Sequential([keras.Input((9, 9, 3)), L.Conv2D(6, 3, activation=lambda x: ops.square(ops.relu(x))),
+                                    L.DepthwiseConv2D(3, activation=quick), L.Activation(gelu), L.Reshape((25, 6)),
+                                    L.TimeDistributed(L.Dense(4, activation=gelu)), L.EinsumDense("abc,cd->abd", (25, 5), activation=ops.sin),
+                                    L.Flatten(), L.Dense(4, activation=gelu, activity_regularizer="l2")]))
+
+    def test_a_variable_that_is_made_a_tensor(self) -> None:
+        class Places(L.Layer):
+            def build(self, shape: tuple) -> None:
+                self.table = self.add_weight(shape=(8, 4), name="table")
+
+            def call(self, x: Any) -> Any:
+                table = ops.convert_to_tensor(self.table)
+                found = x + ops.broadcast_to(ops.slice(table, (1, 0), (6, 4)), ops.shape(x)) - table[:6] * self.table[2:, 1:2]
+                return ops.where(self.table[:6] > 0.1, found, abs(-self.table)[1:7, :] + self.table[:6] ** 2)
+
+        x = keras.Input((6, 4))
+        self.same(keras.Model(x, Places()(x)))
 
     def test_queries_that_are_padding(self) -> None:
         """All keys have the same share there, and the gradient of the scores is not lost."""

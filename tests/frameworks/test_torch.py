@@ -1,6 +1,9 @@
 """PyTorch's modules: taken, refused, trained and brought back."""
 from __future__ import annotations
 
+import argparse
+import contextlib
+import io
 import os
 import subprocess
 import tempfile
@@ -21,9 +24,10 @@ import trip
 import zoo_torch
 import zoo_users
 from headroom import library, safetensors
-from headroom.check import rows_of
+from headroom.__main__ import compared
+from headroom.check import Compared, rows_of
 from headroom.graph import Refused
-from headroom.sides import Kink, Unlike
+from headroom.sides import Kink, Unlike, first_of
 from headroom.torch.check import check
 from headroom.torch.sides import Sides
 
@@ -461,6 +465,46 @@ class Kinks(unittest.TestCase):
     def test_a_call_that_is_not_ours_is_refused(self) -> None:
         with self.assertRaises(Unlike), Sides([]):
             torch.relu(torch.ones(2))
+
+
+class Again(unittest.TestCase):
+    """`python -m headroom export` compares once more, with more samples, where few settle nothing."""
+
+    def compared(self, *found: Compared) -> tuple:
+        e, batches = front.export(small(), (torch.randn(2, 1, 16, 16),)), []
+
+        def checked(batch: int) -> Compared:
+            batches.append(batch)
+            return found[len(batches) - 1]
+
+        with contextlib.redirect_stderr(io.StringIO()) as said:
+            r = compared(e, checked, argparse.Namespace(batch=5, tolerance=1e-4))
+        return found.index(r), batches, "compared with 20 samples" in said.getvalue()
+
+    @staticmethod
+    def of(gradient: float, missing: tuple = ()) -> Compared:
+        return Compared(0.0, gradient, "w", 0.0, 0.0, 0.0, 3, list(missing))
+
+    def test_what_agrees_is_compared_once(self) -> None:
+        self.assertEqual(self.compared(self.of(1e-5)), (0, [5], False))
+
+    def test_what_differs_is_compared_with_more_samples(self) -> None:
+        self.assertEqual(self.compared(self.of(1e-2), self.of(2e-5)), (1, [5, 20], True))
+
+    def test_what_differs_again_stays_as_it_was(self) -> None:
+        self.assertEqual(self.compared(self.of(1e-2), self.of(2e-2)), (0, [5, 20], False))
+
+    def test_a_gradient_that_is_missing_is_not_looked_for_again(self) -> None:
+        self.assertEqual(self.compared(self.of(0.0, ("w",))), (0, [5], False))
+
+    def test_what_was_raised_first_is_said(self) -> None:
+        try:
+            try:
+                raise Unlike("an element falls to the other side")
+            except Unlike as why:
+                raise Unlike(f"Exception encountered when calling Activation.call(). {why}") from None
+        except Unlike as why:
+            self.assertEqual(str(first_of(why)), "an element falls to the other side")
 
 
 @unittest.skipUnless(PROGRAM, "needs HEADROOM_PROGRAM")

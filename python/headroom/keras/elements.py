@@ -18,6 +18,20 @@ FUNCTIONS = {"softplus": None, "hard_sigmoid": None, "hard_silu": "hard_swish", 
 ALPHA = {"elu": 1.0, "celu": 1.0, "leaky_relu": 0.2, "hard_shrink": 0.5, "soft_shrink": 0.5}
 
 
+OTHERS = ("linear", "softmax", "log_softmax", "relu6", "hard_tanh", "glu", "squareplus", "sparse_sigmoid", "sparse_plus")
+
+
+def is_own(f: Any) -> bool:
+    """A function that is not an activation of Keras's: a layer's own is called behind the layer when it is traced."""
+    known = getattr(f, "__name__", "") in {*OPS, *FUNCTIONS, *ALPHA, *OTHERS}
+    return callable(f) and not hasattr(f, "call") and not (known and str(getattr(f, "__module__", "")).startswith("keras.src."))
+
+
+def activated(b: Build, y: Tensor, f: Any) -> Tensor:
+    """What a layer ends with."""
+    return y if is_own(f) else activate(b, y, f)
+
+
 def activate(b: Build, x: Tensor, f: Any) -> Tensor:
     name = f if isinstance(f, str) else getattr(f, "__name__", None) or getattr(f, "name", None) or type(f).__name__
     if f is None or name == "linear":
@@ -50,7 +64,7 @@ def activate(b: Build, x: Tensor, f: Any) -> Tensor:
 
 @layer("Activation")
 def activation(b: Build, c: Call) -> Tensor:
-    return activate(b, c.x(), c.op.activation)
+    return activated(b, c.x(), c.op.activation)
 
 
 @layer("ReLU")

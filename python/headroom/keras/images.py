@@ -10,7 +10,7 @@ from ..build import Build, Tensor
 from ..graph import Refused
 from ..size import Size
 from .call import Call, layer, several
-from .elements import activate
+from .elements import activated
 
 
 def first(op: Any) -> bool:
@@ -67,7 +67,7 @@ def bias_of(c: Call) -> Optional[Tensor]:
 
 
 def finish(b: Build, c: Call, y: Tensor) -> Tensor:
-    return activate(b, back(b, c.op, y), c.op.activation)
+    return activated(b, back(b, c.op, y), c.op.activation)
 
 
 def input_of(b: Build, c: Call) -> Tensor:

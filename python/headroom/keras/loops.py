@@ -7,6 +7,7 @@ from typing import Any, Callable, Optional
 import keras
 import numpy as np
 from keras import ops, tree
+from keras.src.backend.common.stateless_scope import in_stateless_scope
 
 from ..graph import Refused
 
@@ -181,8 +182,17 @@ def repeat(plain: Callable, x: Any, repeats: Any, axis: Optional[int] = None) ->
     return tile(plain_tile, x, [None if d == (axis or 0) % len(x.shape) else 1 for d in range(len(x.shape))])
 
 
+def converted(plain: Callable, x: Any, dtype: Any = None, **rest: Any) -> Any:
+    """A shape with an open batch, and a variable, which is part of the graph as it is."""
+    if is_open(x):
+        return Open(x)
+    if isinstance(x, keras.Variable) and not in_stateless_scope():
+        return x if dtype is None or keras.backend.standardize_dtype(dtype) == x.dtype else ops.cast(x, dtype)
+    return plain(x, dtype=dtype, **rest)
+
+
 plain_tile = ops.tile
 OPEN: dict[str, Callable] = {"cast": cast, "expand_dims": expand_dims, "concatenate": concatenate, "stack": stack, "ones": filled(1.0),
                              "zeros": filled(0.0),
                              "full": full, "tile": tile, "broadcast_to": broadcast_to, "repeat": repeat,
-                             "convert_to_tensor": lambda plain, x, *a, **k: Open(x) if is_open(x) else plain(x, *a, **k)}
+                             "convert_to_tensor": converted}

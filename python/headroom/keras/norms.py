@@ -7,20 +7,20 @@ from ..build import Build, Tensor
 from ..graph import Refused
 from ..size import Size, product
 from .call import Call, layer
-from .elements import activate
+from .elements import activated
 
 
 @layer("Dense")
 def dense(b: Build, c: Call) -> Tensor:
     y = b.linear(c.x(), c.weight(c.op.kernel), c.weight(c.op.bias) if c.op.use_bias else None, transposed=False)
-    return activate(b, y, c.op.activation)
+    return activated(b, y, c.op.activation)
 
 
 @layer("EinsumDense")
 def einsum_dense(b: Build, c: Call) -> Tensor:
     y = b.einsum(c.op.equation, [c.x(), c.weight(c.op.kernel)])
     y = b.map2("add", y, c.weight(c.op.bias)) if c.op.bias is not None else y
-    return activate(b, y, c.op.activation)
+    return activated(b, y, c.op.activation)
 
 
 @layer("Embedding")

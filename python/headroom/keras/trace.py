@@ -20,6 +20,7 @@ from keras.src.backend.common.stateless_scope import in_stateless_scope
 from ..graph import Refused
 from ..place import raised_at
 from .call import LAYERS
+from .elements import is_own
 from .goal import Goal
 from .loops import OPEN, OPENED, size_of_batch
 
@@ -79,17 +80,40 @@ def open_call(self: Any, *args: Any, **kwargs: Any) -> Any:
 OPERATORS = {"__add__": ("add", False), "__radd__": ("add", True), "__sub__": ("subtract", False), "__rsub__": ("subtract", True),
              "__mul__": ("multiply", False), "__rmul__": ("multiply", True), "__truediv__": ("true_divide", False),
              "__rtruediv__": ("true_divide", True), "__pow__": ("power", False), "__matmul__": ("matmul", False),
-             "__rmatmul__": ("matmul", True)}
+             "__rmatmul__": ("matmul", True), "__floordiv__": ("floor_divide", False), "__mod__": ("mod", False),
+             "__rpow__": ("power", True), "__lt__": ("less", False), "__le__": ("less_equal", False), "__gt__": ("greater", False),
+             "__ge__": ("greater_equal", False), "__neg__": ("negative", False), "__abs__": ("absolute", False),
+             "__getitem__": ("get_item", False)}
+
+
+def get_item(x: Any, key: Any) -> Any:
+    from keras.src.ops.numpy import GetItem
+
+    return GetItem().symbolic_call(x, key if isinstance(key, (int, tuple, list)) else (key,))
 
 
 def operator(f: Any, swapped: bool, plain: Any) -> Any:
     """scale * x with a variable in front: an operation of the graph, but for shapes that a whole layer computes itself."""
-    def g(self: Any, other: Any) -> Any:
+    def g(self: Any, *other: Any) -> Any:
         if in_stateless_scope():
-            return plain(self, other)
-        return f(other, self) if swapped else f(self, other)
+            return plain(self, *other)
+        return f(*other, self) if swapped else f(self, *other)
 
     return g
+
+
+@contextlib.contextmanager
+def without_own_activation(of: Any) -> Iterator[Any]:
+    """A layer that ends with a function of the user's is called without it; the function, or None."""
+    own = of.__dict__.get("activation")
+    if not is_own(own) or not whole(of) or isinstance(of, keras.layers.RNN) or in_stateless_scope():
+        yield None
+        return
+    of.__dict__["activation"] = keras.activations.linear
+    try:
+        yield own
+    finally:
+        of.__dict__["activation"] = own
 
 
 def drawn(x: Any, rate: float, noise_shape: Any = None, seed: Any = None) -> Any:
@@ -195,7 +219,9 @@ class Patches:
             """A layer with weights that is called on known numbers (positions) is part of the graph all the same."""
             if self.weights and not any(isinstance(x, keras.KerasTensor) for x in tree.flatten((args, kwargs))):
                 args, kwargs = tree.map_structure(as_symbol, (args, kwargs))
-            made = patches.call(self, *args, **kwargs)
+            with without_own_activation(self) as after:
+                made = patches.call(self, *args, **kwargs)
+            made = made if after is None else after(made)
             if getattr(self, "activity_regularizer", None) is not None and not in_stateless_scope():
                 patches.losses += [ops.divide(self.activity_regularizer(y), size_of_batch()) for y in tree.flatten(made)
                                    if isinstance(y, keras.KerasTensor)]
@@ -230,7 +256,7 @@ class Patches:
         for m in self.readers:
             m.any_symbolic_tensors = symbols
         for n, (f, swapped) in OPERATORS.items():
-            setattr(self.variable, n, operator(getattr(ops, f), swapped, self.dunders[n]))
+            setattr(self.variable, n, operator(get_item if f == "get_item" else getattr(ops, f), swapped, self.dunders[n]))
         self.variable.assign = assign
         self.random.dropout = drawn
         for of in ("normal", "uniform"):

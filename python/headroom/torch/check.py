@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from ..check import Compared, Outcome, compare, ours
 from ..exported import Exported
 from ..loss import class_dim
-from ..sides import Unlike
+from ..sides import Unlike, first_of
 from .export import as_real
 from .sides import Sides
 from .inlined import checkpoints, without_generator
@@ -257,7 +257,7 @@ def by_double(e: Exported, feeds: Mapping[str, np.ndarray], batch: int, states: 
     try:
         s = compare(a, run(sides), states)
     except Unlike as why:
-        r.unlike = str(why)
+        r.unlike = str(first_of(why))
         return r
     s.double, s.own, s.single, s.sides = True, r.own, r.single, sides.settled
     return s
