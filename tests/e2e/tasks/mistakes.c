@@ -97,9 +97,9 @@ TEST_TIMEOUT(tasks, nineteen_mistakes_of_data_are_named_with_file_and_place, 60)
         {PICTURES "images:flat", "flat contains no class folders (it has 1 image;"},
         {PICTURES "images:bad", "a/1.png: decode: PNG: "},
         {"mlp --data npy:x.npy,short.npy", "short.npy has 6 elements, but x.npy has 8"},
-        {"mlp:classes=3 --data npy:x.npy,y.npy",
-         "npy:x.npy,y.npy has labels up to 7, but the model has 3 classes (0-2); add classes=8 to the "
-         "model string"},
+        {"mlp:classes=3 --data npy:x.npy,y.npy", "npy:x.npy,y.npy has labels up to 7, but the "
+                                                 "model has 3 classes (0-2); add classes=8 to the "
+                                                 "model string"},
         {"'net:dense(8)|relu|dense(3)' --data npy:x.npy,y.npy",
          "the model has 3 classes (0-2); a model with 8 classes is needed"},
         {"mlp --data csv:inf.csv,x=a,y=b",
