@@ -444,10 +444,14 @@ TEST(coverage, every_op_has_cases_and_an_oracle) {
 }
 
 __attribute__((constructor)) static void register_ops(void) {
+    enum { SECONDS = 180 }; /* masked attention takes 60 under ASan */
     static test_case table[256];
     for (size_t i = 0; hr_ops[i] && i < 256; i++) {
-        table[i] = (test_case){
-            .suite = "op", .name = hr_ops[i]->name, .run_with = run_op, .arg = hr_ops[i]};
+        table[i] = (test_case){.suite = "op",
+                               .name = hr_ops[i]->name,
+                               .timeout_s = SECONDS,
+                               .run_with = run_op,
+                               .arg = hr_ops[i]};
         test_register(&table[i]);
     }
 }
