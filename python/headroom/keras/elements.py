@@ -22,9 +22,10 @@ OTHERS = ("linear", "softmax", "log_softmax", "relu6", "hard_tanh", "glu", "squa
 
 
 def is_own(f: Any) -> bool:
-    """A function that is not an activation of Keras's: a layer's own is called behind the layer when it is traced."""
+    """A function that is not an activation of Keras's: a layer's own is called behind the layer when it is traced.  So is an operation:
+    keras.ops.gelu is another function than keras.activations.gelu."""
     known = getattr(f, "__name__", "") in {*OPS, *FUNCTIONS, *ALPHA, *OTHERS}
-    return callable(f) and not hasattr(f, "call") and not (known and str(getattr(f, "__module__", "")).startswith("keras.src."))
+    return callable(f) and not hasattr(f, "call") and not (known and str(getattr(f, "__module__", "")).startswith("keras.src.activations"))
 
 
 def activated(b: Build, y: Tensor, f: Any) -> Tensor:

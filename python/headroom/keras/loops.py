@@ -182,13 +182,13 @@ def repeat(plain: Callable, x: Any, repeats: Any, axis: Optional[int] = None) ->
     return tile(plain_tile, x, [None if d == (axis or 0) % len(x.shape) else 1 for d in range(len(x.shape))])
 
 
-def converted(plain: Callable, x: Any, dtype: Any = None, **rest: Any) -> Any:
+def converted(plain: Callable, x: Any, dtype: Any = None, *more: Any, **rest: Any) -> Any:
     """A shape with an open batch, and a variable, which is part of the graph as it is."""
     if is_open(x):
         return Open(x)
     if isinstance(x, keras.Variable) and not in_stateless_scope():
         return x if dtype is None or keras.backend.standardize_dtype(dtype) == x.dtype else ops.cast(x, dtype)
-    return plain(x, dtype=dtype, **rest)
+    return plain(x, dtype, *more, **rest)
 
 
 plain_tile = ops.tile

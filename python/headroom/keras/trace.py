@@ -80,7 +80,8 @@ def open_call(self: Any, *args: Any, **kwargs: Any) -> Any:
 OPERATORS = {"__add__": ("add", False), "__radd__": ("add", True), "__sub__": ("subtract", False), "__rsub__": ("subtract", True),
              "__mul__": ("multiply", False), "__rmul__": ("multiply", True), "__truediv__": ("true_divide", False),
              "__rtruediv__": ("true_divide", True), "__pow__": ("power", False), "__matmul__": ("matmul", False),
-             "__rmatmul__": ("matmul", True), "__floordiv__": ("floor_divide", False), "__mod__": ("mod", False),
+             "__rmatmul__": ("matmul", True), "__floordiv__": ("floor_divide", False),
+             "__rfloordiv__": ("floor_divide", True), "__mod__": ("mod", False), "__rmod__": ("mod", True),
              "__rpow__": ("power", True), "__lt__": ("less", False), "__le__": ("less_equal", False), "__gt__": ("greater", False),
              "__ge__": ("greater_equal", False), "__neg__": ("negative", False), "__abs__": ("absolute", False),
              "__getitem__": ("get_item", False)}
