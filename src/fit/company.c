@@ -79,6 +79,21 @@ static void number(const hri_problem *p, uint32_t n, uint32_t m, const member *b
     number_outputs(p, n, x);
 }
 
+/* What op n saves where it is the third of one launch, beside what the two before it save; 0 where that is not known. */
+static double saved_by_third(const company *c, uint32_t n, int *known) {
+    const uint32_t m = c->p->ops[n].after - 1, first = c->p->ops[m].after - 1;
+    member x[3];
+    number(c->p, first, 0, NULL, &x[0]);
+    number(c->p, m, first, &x[0], &x[1]);
+    number(c->p, n, m, &x[1], &x[2]);
+    const hri_trial_op ops[3] = {{sig_of(c, first), x[0].in, x[0].out},
+                                 {sig_of(c, m), x[1].in, x[1].out},
+                                 {sig_of(c, n), x[2].in, x[2].out}};
+    const double time = c->job->together_ns(c->job->time_user, ops, 3);
+    *known = time > 0;
+    return *known ? alone(c, first) + c->time_ns[m] + alone(c, n) - time : 0;
+}
+
 /* What ops m and n save as neighbours; 0 where that is not known. */
 static double saved_by(const company *c, uint32_t m, uint32_t n, int *known) {
     member x[2];
@@ -108,7 +123,8 @@ static void measure_pairs(company *c, uint32_t n) {
         c->with[n].beside_share = known ? share(saved, alone(c, op->beside - 1)) : op->beside_share;
     }
     if (op->after) {
-        const double saved = saved_by(c, op->after - 1, n, &known);
+        const double saved =
+            op->third ? saved_by_third(c, n, &known) : saved_by(c, op->after - 1, n, &known);
         const double most = saved < alone(c, n) ? saved : alone(c, n);
         c->time_ns[n] = alone(c, n) - (known ? most : 0); /* more, where together is slower */
         c->with[n].alone_ns = known && most > 0 ? most : 0;

@@ -147,7 +147,20 @@ static void take_times(const hri_fit *f, hri_fit_plans *plans) {
 enum { LOWER = 3 }; /* so many */
 /* The first one has the whole effort.  The others have it where a short look comes so close to the best so far; where what is found
  * takes longer by so much, nobody looks further down. */
-static const double close_by = 1.001, far_off = 1.01;
+static const double close_by = 1.003, far_off = 1.01;
+
+/* Nominal plans for them, detached. */
+typedef struct lower_plans {
+    hri_fit_plans of[LOWER];
+    uint32_t count;
+} lower_plans;
+
+static void lower_deinit(lower_plans *l) {
+    for (uint32_t i = 0; i < l->count; i++) {
+        hri_fit_plans_deinit(&l->of[i]);
+    }
+    l->count = 0;
+}
 
 /* The next smaller of the budgets that people state: 100, 105, ... MiB, from 1,000 MiB on in steps of 50, and so on. */
 static uint64_t round_below(uint64_t bytes) {
@@ -156,6 +169,42 @@ static uint64_t round_below(uint64_t bytes) {
         step *= 10;
     }
     return (bytes - 1) / step * step;
+}
+
+/* Do budgets near one another look at the same smaller ones?  On the host planning takes memory of the budget, and replicas have one
+ * cut: nobody looks there. */
+static int looks_below(const hri_fit *f, uint64_t budget, uint32_t share) {
+    return share == 1 && budget && !f->job.count_records && f->job.replicas <= 1;
+}
+
+/* The next smaller budget that is looked at for the case, after `looks` of them; 0: none is.  Searches close to the minimum take many
+ * times as long, so one is enough there. */
+static uint64_t next_below(const hri_fit_case *c, uint64_t budget, uint32_t looks) {
+    const uint64_t below = round_below(budget);
+    const int near = below < c->floor_bytes + c->floor_bytes / 8;
+    return below < c->floor_bytes || looks == LOWER || (near && looks > 0) ? 0 : below;
+}
+
+/* Nominal plans of the same cut for smaller budgets, which a search for one of those would start from: by measured times one of them
+ * may be the fastest of all. */
+static hr_status plan_lower(hri_fit *f, uint64_t budget, uint32_t share, const hri_fit_plans *best,
+                            lower_plans *out, hri_prose *why) {
+    hri_fit_case *c = NULL;
+    hr_status status = HR_OK;
+    if (hri_fit_is_nominal(&f->job) || !looks_below(f, budget, share) || !best->again_count) {
+        return HR_OK;
+    }
+    status = hri_fit_case_get(f, best->part, &c, why);
+    while (status == HR_OK && (budget = next_below(c, budget, out->count)) != 0) {
+        hri_fit_plans *p = &out->of[out->count];
+        status = hri_fit_case_plan(f, c, budget, short_look(f), p, why);
+        if (status == HR_OK) {
+            p->c->users--;
+            p->c = NULL;
+            out->count++;
+        }
+    }
+    return status == HR_E_NO_PLAN ? HR_OK : status; /* nor for less */
 }
 
 /* Plans of the case for a smaller budget take the place of the best where they are faster.  *time_ns: theirs. */
@@ -177,26 +226,20 @@ static hr_status try_below(const hri_fit *f, hri_fit_case *c, uint64_t budget, u
 }
 
 /* Plans for a little less memory fit as well, and a search for less may end better.  Budgets near one another look at the same
- * smaller ones, so that the larger hardly ever has the slower plan.  On the host planning takes memory of the budget, and replicas
- * have one cut: nobody looks there. */
+ * smaller ones, so that the larger hardly ever has the slower plan. */
 static hr_status look_below(const hri_fit *f, hri_fit_case *c, uint64_t budget, uint32_t share,
                             hri_fit_plans *best, hri_prose *why) {
     hr_status status = HR_OK;
-    if (share != 1 || !budget || f->job.count_records || f->job.replicas > 1) {
+    if (!looks_below(f, budget, share)) {
         return HR_OK;
     }
-    for (uint32_t i = 0; i < LOWER && status == HR_OK && best->again_count; i++) {
-        double time = 0;
-        budget = round_below(budget);
-        if (!budget || budget < c->floor_bytes + c->floor_bytes / 8) {
-            break; /* searches close to the minimum take many times as long */
-        }
+    double time = 0;
+    for (uint32_t i = 0; status == HR_OK && best->again_count && time <= far_off * best->time_ns &&
+                         (budget = next_below(c, budget, i)) != 0;
+         i++) {
         status = try_below(f, c, budget, short_look(f), best, &time, why);
         if (status == HR_OK && (i == 0 || time <= close_by * best->time_ns)) {
             status = try_below(f, c, budget, hri_fit_effort(&f->job, 1), best, &time, why);
-        }
-        if (time > far_off * best->time_ns) {
-            break;
         }
     }
     return status == HR_E_NO_PLAN ? HR_OK : status; /* nor for less */
@@ -244,10 +287,24 @@ static hr_status plan_threads(hri_fit *f, hri_fit_case *c, uint64_t budget, uint
     return status;
 }
 
-/* The same cut as the machine is: its threads, measured times.  The nominal plans stay where they are the faster ones, or the only
- * ones. */
-static hr_status refine(hri_fit *f, uint64_t budget, uint32_t share, hri_fit_plans *best,
-                        hri_prose *why) {
+/* Nominal plans as the machine is now take the place of the best, attached, where they are faster. */
+static void take_nominal(const hri_fit *f, hri_fit_case *c, hri_fit_plans *nominal,
+                         hri_fit_plans *best) {
+    nominal->c = c;
+    c->users++;
+    take_times(f, nominal);
+    if (!best->plans[0] || nominal->time_ns <= best->time_ns) {
+        const hri_fit_plans old = *best;
+        *best = *nominal;
+        *nominal = old;
+    }
+    hri_fit_plans_deinit(nominal);
+}
+
+/* The same cut as the machine is: its threads, measured times.  The nominal plans, those for smaller budgets among them, stay where they
+ * are the faster ones, or the only ones. */
+static hr_status refine(hri_fit *f, uint64_t budget, uint32_t share, lower_plans *lower,
+                        hri_fit_plans *best, hri_prose *why) {
     hri_fit_case *c = NULL;
     hri_fit_plans better = {0};
     hr_status status = hri_fit_case_get(f, best->part, &c, why);
@@ -266,15 +323,11 @@ static hr_status refine(hri_fit *f, uint64_t budget, uint32_t share, hri_fit_pla
         *best = better;
         return HR_OK;
     }
-    best->c = c;
-    c->users++;
-    take_times(f, best);
-    if (better.plans[0] && better.time_ns < best->time_ns) {
-        hri_fit_plans_deinit(best);
-        *best = better;
-    } else {
-        hri_fit_plans_deinit(&better);
+    for (uint32_t i = 0; i < lower->count; i++) {
+        take_nominal(f, c, &lower->of[i], &better);
     }
+    take_nominal(f, c, best, &better);
+    *best = better;
     return HR_OK;
 }
 
@@ -282,10 +335,14 @@ static hr_status refine(hri_fit *f, uint64_t budget, uint32_t share, hri_fit_pla
  * longer. */
 static hr_status try_longer(hri_fit *f, uint64_t budget, uint32_t share, hri_fit_plans *best,
                             hri_prose *why) {
-    if (!hri_fit_is_nominal(&f->job)) {
-        return refine(f, budget, share, best, why);
-    }
     hr_status status = HR_OK;
+    if (!hri_fit_is_nominal(&f->job)) {
+        lower_plans lower = {.count = 0};
+        status = plan_lower(f, budget, share, best, &lower, why);
+        status = status == HR_OK ? refine(f, budget, share, &lower, best, why) : status;
+        lower_deinit(&lower);
+        return status;
+    }
     if (share == 1 && best->again_count) {
         result ignored;
         status = try_case(f, best->part, budget, hri_fit_effort(&f->job, 1), best, &ignored, why);

@@ -5,7 +5,7 @@
 
 #include "base/alloc.h"
 
-enum { MOST = 16 };
+enum { MOST = 32 };
 
 /* All that a plan depends on.  Offsets of shared values follow from the problem and where they end. */
 typedef struct key {

@@ -318,8 +318,27 @@ static uint32_t many_of(adaptor *a, const hri_node_record *node, const hri_kerne
     return a->kind_count;
 }
 
-/* Whether the op is one launch with the one before it (graph/op_many.c), unless that is one with the op before it; what that
- * saves is measured. */
+/* Is it the sum of the columns of what the op before it makes, in one launch with that and the op that that goes with?  `sum` has
+ * addresses, 1 for what is read of the op before. */
+static int is_third(const adaptor *a, const hri_problem_op *m, const hri_gpu_call *sum,
+                    const hri_gpu_call *total) {
+    const hri_problem_op *first = m->after && !m->third ? &a->x.problem.ops[m->after - 1] : NULL;
+    if (!first || first->out_count < 1) {
+        return 0;
+    }
+    hr_addr in[HRI_IN_MAX], out[HRI_OUT_MAX] = {3};
+    const hri_sig *of = &a->g->nodes[first->id].sig;
+    for (uint32_t i = 0; i < HRI_IN_MAX; i++) {
+        in[i] = i < m->in_count && m->in[i] == first->out[0].value ? 3 : 0;
+    }
+    const hri_gpu_call maker = {
+        .kernel = hri_kernel_for(a->machine.kernels, of), .sig = of, .in = in, .out = out};
+    const hri_gpu_call added = {.kernel = sum->kernel, .sig = sum->sig, .in = in, .out = sum->out};
+    return hri_total_takes(&maker, &added, total);
+}
+
+/* Whether the op is one launch with the one before it (graph/op_many.c), unless that is one with the op before it and three are
+ * not; what that saves is measured. */
 static void after(const adaptor *a, const hri_node_record *node, const hri_kernel *kernel,
                   hri_problem_op *op) {
     const uint32_t before = a->x.problem.op_count;
@@ -344,11 +363,14 @@ static void after(const adaptor *a, const hri_node_record *node, const hri_kerne
                       of->out[0].type == s->out[0].type &&
                       hr_shape_same(&of->out[0].shape, &s->out[0].shape);
     const int taken = m->after && !(chain && m->chain);
-    if (!taken &&
-        (chain || hri_sum_takes(&calls[0], &calls[1]) || hri_made_feeds(&calls[0], &calls[1]))) {
+    const int fed = !chain && (hri_made_feeds(&calls[0], &calls[1]) ||
+                               hri_total_takes(&calls[0], NULL, &calls[1]));
+    const int third = taken && is_third(a, m, &calls[0], &calls[1]);
+    if (third || (!taken && (chain || fed || hri_sum_takes(&calls[0], &calls[1])))) {
         op->after = before;
-        op->chain = (uint8_t)chain;
-        op->apart = !chain && hri_made_feeds(&calls[0], &calls[1]);
+        op->chain = (uint8_t)(chain && !third);
+        op->third = (uint8_t)third;
+        op->apart = (uint8_t)(fed || third);
     }
 }
 

@@ -1,9 +1,9 @@
 /* Room for what is written while the op before still reads: see hri_place_apart in place.h.
  *
- * An op that is one launch with the one before it (`after` of problem.h) may have to write apart from what that one reads
- * (`apart`): the sum of a gradient's rows, and its work space, are written while other rows are still to come.  The packer
+ * An op that is one launch with the one before it, or with the two before it (`after` and `third` of problem.h), may have to write
+ * apart from what those touch (`apart`): the sum of a gradient's rows, and its work space, are written while other rows are still to come.  The packer
  * knows nothing of launches, and likes to put them where an input has just died.  They are small, so there is nearly always
- * another place that is free from the earlier of the two steps on; where there is none, the two are two launches. */
+ * another place that is free from the first of these steps on; where there is none, it is a launch of its own. */
 #include "plan/place.h"
 
 static int overlap(const hri_plan_buffer *a, const hri_plan_buffer *b) {
@@ -50,22 +50,26 @@ static int is_over(const hri_problem *p, const hri_plan *plan, const hri_plan_bu
 }
 
 void hri_place_apart(const hri_problem *p, hri_plan *plan) {
-    uint32_t before = HRI_PROBLEM_NONE;
+    uint32_t last = HRI_PROBLEM_NONE, before = HRI_PROBLEM_NONE; /* steps that ran something */
     for (uint32_t t = 0; t < plan->step_count; t++) {
         const hri_plan_step *s = &plan->steps[t];
         if (s->kind != HRI_STEP_RUN) {
             continue;
         }
         const hri_problem_op *op = &p->ops[s->op];
+        const uint32_t first = op->third ? before : last; /* in one launch */
         const int goes =
-            op->apart && before != HRI_PROBLEM_NONE && plan->steps[before].op + 1 == op->after;
+            op->apart && first != HRI_PROBLEM_NONE && plan->steps[last].op + 1 == op->after &&
+            (first == last || plan->steps[first].op + 1 == p->ops[op->after - 1].after);
         for (uint32_t k = 0; goes && k < op->out_count + 1; k++) {
             const uint32_t b = plan->operands[s->first + op->in_count + k];
             if (b != HRI_PROBLEM_NONE && plan->buffers[b].birth == t && plan->buffers[b].bytes &&
-                is_over(p, plan, &plan->buffers[b], &plan->steps[before])) {
-                move(plan, b, before);
+                (is_over(p, plan, &plan->buffers[b], &plan->steps[last]) ||
+                 is_over(p, plan, &plan->buffers[b], &plan->steps[first]))) {
+                move(plan, b, first);
             }
         }
-        before = t;
+        before = last;
+        last = t;
     }
 }

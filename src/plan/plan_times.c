@@ -79,8 +79,9 @@ static void put_in_order(const hri_problem *p, const hri_plan *plan, double *ord
 /* What came right before a step. */
 typedef struct before {
     const hri_plan_step *step; /* NULL: it ran nothing, or goes with nobody */
+    const hri_plan_step *with; /* that it went with; NULL: with nobody */
     uint32_t kind;             /* of many */
-    int taken;      /* 1: it went with the one before it; 2: as part of a chain; 3: made its sum */
+    int taken; /* 1: it went with the one before it; 2: as part of a chain; 3: made its sum; 4: as the third */
     uint32_t since; /* the first step that is in company with it */
     uint64_t paid;  /* bit k: a launch of many of kind k is in their times, and was counted */
 } before;
@@ -93,13 +94,13 @@ static int begins_first_group(before *b, uint32_t kind, uint32_t next) {
     return first;
 }
 
-/* Does step s write nothing of what step m, in one launch with it, still reads? */
+/* Does step s write nothing of what step m (NULL: there is none), in one launch with it, still reads? */
 static int lies_apart(const hri_problem *p, const hri_plan *plan, const hri_plan_step *m,
                       const hri_plan_step *s) {
     const hri_problem_op *op = &p->ops[s->op];
     const uint32_t *made = plan->operands + s->first + op->in_count;
     int apart = 1;
-    for (uint32_t k = 0; k < op->out_count + 1 && apart; k++) {
+    for (uint32_t k = 0; m && k < op->out_count + 1 && apart; k++) {
         apart = made[k] == HRI_PROBLEM_NONE || !uses(p, plan, m, &plan->buffers[made[k]], 1);
     }
     return apart;
@@ -113,6 +114,7 @@ static double run_ns(const hri_problem *p, const hri_plan *plan, uint32_t t,
     const uint32_t maker = hri_problem_joined(p, s->op), kind = kind_of(p, plan, t);
     const uint32_t next = later ? kind_of(p, plan, (uint32_t)(later - plan->steps)) : 0;
     double time = op->variants[s->variant].time_ns;
+    const hri_plan_step *with = NULL;
     int taken = 0;
     if (s->again && later && hri_problem_beside(p, later->op) == s->op) {
         time *= 1 - hri_problem_beside_share(p, s->op);
@@ -124,15 +126,17 @@ static double run_ns(const hri_problem *p, const hri_plan *plan, uint32_t t,
         taken = 3;
     }
     if (op->alone_ns > 0) {
-        const int good = !taken && op->after && b->step && b->step->op == op->after - 1 &&
-                         (!b->taken || (op->chain && b->taken == 2)) &&
-                         (!op->apart || lies_apart(p, plan, b->step, s));
+        const int place = op->third ? b->taken == 1 : !b->taken || (op->chain && b->taken == 2);
+        const int good = !taken && op->after && b->step && b->step->op == op->after - 1 && place &&
+                         (!op->apart || (lies_apart(p, plan, b->step, s) &&
+                                         lies_apart(p, plan, op->third ? b->with : NULL, s)));
         const int many = kind && (kind == b->kind || begins_first_group(b, kind, next));
         time += good || many ? 0 : op->alone_ns;
-        taken = good ? 1 + op->chain : taken;
+        taken = !good ? taken : op->third ? 4 : 1 + op->chain;
+        with = good ? b->step : NULL;
     }
     const int goes_on = b->step && (taken || (kind && kind == b->kind));
-    *b = (before){s, kind, taken, goes_on ? b->since : t, b->paid};
+    *b = (before){s, with, kind, taken, goes_on ? b->since : t, b->paid};
     return time;
 }
 

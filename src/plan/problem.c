@@ -475,7 +475,8 @@ static uint64_t hash_of(const hri_problem *p) {
         }
         if (op->alone_ns > 0) {
             hri_hasher_add_u64(&h, (uint64_t)n << 32 | op->after);
-            hri_hasher_add_u64(&h, (uint64_t)op->apart << 40 | (uint64_t)op->many << 1 | op->chain);
+            hri_hasher_add_u64(&h, (uint64_t)op->third << 41 | (uint64_t)op->apart << 40 |
+                                       (uint64_t)op->many << 1 | op->chain);
             add_double(&h, op->alone_ns);
         }
         if (op->net) { /* what needs no other rank has the hash that it always had */

@@ -100,7 +100,9 @@ typedef struct hri_problem_op {
     uint8_t coupled;         /* hri_problem_coupled: samples of a batch touch one another */
     uint8_t net;             /* 1: ranks exchange bytes: all of them run these in one order */
     uint8_t chain;           /* 1: with `after`, three in a row may be one launch, and more */
-    uint8_t apart; /* 1: with `after`, what it writes must lie apart from what that op reads */
+    uint8_t third; /* 1: it goes with op `after` only where that went with the op before it */
+    uint8_t
+        apart; /* 1: with `after`, what it writes must lie apart from what that op, or those two, touch */
     double
         joins; /* it makes its first input itself where that would be made right before it, and saves this share of that op's time; 0: never */
     double

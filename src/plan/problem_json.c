@@ -87,6 +87,9 @@ static void print_op(hri_json *j, const hri_problem_op *op) {
     if (op->alone_ns > 0 && op->after) {
         hri_json_u64(j, "after_op", op->after - 1);
         hri_json_bool(j, "chain", op->chain);
+        if (op->third) {
+            hri_json_bool(j, "third", true);
+        }
         if (op->apart) {
             hri_json_bool(j, "apart", true);
         }
@@ -392,6 +395,7 @@ static hr_status read_company(const reader *r, const json_t *object, uint32_t at
     }
     op->many = (uint32_t)many;
     op->chain = (uint8_t)json_is_true(json_object_get(object, "chain"));
+    op->third = (uint8_t)json_is_true(json_object_get(object, "third"));
     op->apart = (uint8_t)json_is_true(json_object_get(object, "apart"));
     return status == HR_OK ? get_double(r, object, "alone_ns", &op->alone_ns) : status;
 }
@@ -401,7 +405,8 @@ static hr_status read_op(reader *r, json_t *object, uint32_t at) {
         "name",       "kind",  "phase",     "in",           "out",
         "variants",   "once",  "coupled",   "time_ns",      "workspace_bytes",
         "wire_bytes", "joins", "beside_op", "beside_share", "alone_ns",
-        "after_op",   "many",  "chain",     "apart",        NULL};
+        "after_op",   "many",  "chain",     "third",        "apart",
+        NULL};
     hri_problem_op op = {.id = at, .in = r->list, .out = r->outputs};
     hr_status status = check_keys(r, object, keys);
     if (status == HR_OK) {

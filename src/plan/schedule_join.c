@@ -149,35 +149,60 @@ static int may_come(const hri_schedule *s, uint32_t e, uint32_t f, uint64_t *hel
     return 1;
 }
 
-/* Does what stands behind entry e go with it? */
+/* Does what stands behind entry e go with it?  A third one comes along. */
 static int has_company(const hri_schedule *s, uint32_t e) {
     const uint32_t next = run_behind(s, e), n = s->entries[e].op;
     const uint32_t behind = next == HRI_PROBLEM_NONE ? n : s->entries[next].op;
     return next != HRI_PROBLEM_NONE &&
-           (s->p->ops[behind].after == n + 1 || hri_problem_joined(s->p, behind) == n ||
-            hri_problem_beside(s->p, behind) == n);
+           ((s->p->ops[behind].after == n + 1 && !s->p->ops[behind].third) ||
+            hri_problem_joined(s->p, behind) == n || hri_problem_beside(s->p, behind) == n);
 }
 
-/* Ops that would be one launch with the one whose result they read come up behind it.  Returns how many. */
+static int is_moved(const hri_schedule *s, uint32_t e) {
+    return s->scratch->keys[e] != 2 * (uint64_t)e + 1;
+}
+
+/* The entry that entry e, which came up or never moved, stands behind now; HRI_PROBLEM_NONE: it waits for another. */
+static uint32_t stands_behind(const hri_schedule *s, uint32_t e) {
+    const uint64_t key = s->scratch->keys[e];
+    return !is_moved(s, e)          ? e
+           : key <= 2 * (uint64_t)e ? (uint32_t)(key / 2 - 1)
+                                    : HRI_PROBLEM_NONE;
+}
+
+/* Does entry e stand right behind the op that it goes with, or has it come up there? */
+static int is_second(const hri_schedule *s, uint32_t e) {
+    const uint32_t after = s->p->ops[s->entries[e].op].after;
+    const uint32_t before = is_moved(s, e) ? stands_behind(s, e) : run_before(s, e);
+    return after && before != HRI_PROBLEM_NONE && s->entries[before].op + 1 == after;
+}
+
+/* Ops that would be one launch with the one whose result they read come up behind it, and a third one behind the second.  Returns how
+ * many. */
 static uint32_t bring_up(hri_schedule *s) {
     struct hri_schedule_scratch *x = s->scratch;
     uint32_t moved = 0;
     for (uint32_t f = 0; f < s->entry_count; f++) {
         const int runs = s->entries[f].kind == HRI_STEP_RUN && !s->entries[f].again;
         const hri_problem_op *op = runs ? &s->p->ops[s->entries[f].op] : NULL;
-        if (!op || !op->after || !(op->alone_ns > 0) || op->many || has_company(s, f)) {
+        if (!op || !op->after || !(op->alone_ns > 0) || op->many || has_company(s, f) ||
+            is_moved(s, f)) {
             continue;
         }
         const uint32_t e = find_made(s, f, op->after - 1);
         uint64_t held;
-        if (e == HRI_PROBLEM_NONE || run_behind(s, e) == f || has_company(s, e) ||
-            x->keys[e] != 2 * (uint64_t)e + 1 || x->keys[f] != 2 * (uint64_t)f + 1 ||
-            !may_come(s, e, f, &held)) {
+        if (e == HRI_PROBLEM_NONE || has_company(s, e) ||
+            (op->third ? !is_second(s, e) : is_moved(s, e)) ||
+            (!is_moved(s, e) && run_behind(s, e) == f)) {
             continue;
         }
-        x->keys[f] = 2 * (uint64_t)(e + 1);
+        const uint32_t to = stands_behind(s, e);
+        if (!may_come(s, to, f, &held)) {
+            continue;
+        }
+        x->keys[f] = 2 * (uint64_t)(to + 1);
         moved++;
-        for (uint32_t k = e + 1; k <= f; k++) {
+        for (uint32_t k = to + 1; k <= f; k++) {
             s->live[k] += held;
         }
     }

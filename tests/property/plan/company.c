@@ -7,14 +7,16 @@
 #include "random_problem.h"
 #include "test.h"
 
-/* Every third op goes with the one before it, every second update with others. */
+/* Every third op goes with the one before it, some with the two before them, every second update with others. */
 static void give_company(hri_problem *p) {
     for (uint32_t n = 0; n < p->op_count; n++) {
         hri_problem_op *op = &p->ops[n];
         const int early = n > 0 && n % 3 == 0;
         op->beside = op->beside_of = 0;
         op->many = op->phase == HRI_PROBLEM_UPDATE ? 1 + n % 2 : n % 5 == 1 ? 3 : 0;
-        op->after = early && !op->many ? n : 0;
+        const int third = n % 3 == 1 && n % 4 && p->ops[n > 0 ? n - 1 : 0].after;
+        op->after = (early || third) && !op->many ? n : 0;
+        op->third = third && !op->many;
         op->chain = n % 2;
         op->alone_ns = op->many || op->after ? 1 + n % 7 : 0;
     }
@@ -86,14 +88,15 @@ static double alone_ns(const hri_problem *p, const hri_plan *plan) {
             continue;
         }
         const hri_problem_op *op = &p->ops[s->op];
+        const int place = op->third ? taken == 1 : !taken || (taken == 2 && op->chain);
         const int with = op->after && before && before->kind == HRI_STEP_RUN &&
-                         before->op == op->after - 1 && (!taken || (taken == 2 && op->chain));
+                         before->op == op->after - 1 && place;
         const int goes_on = op->many && before && kind_at(p, plan, order[i - 1]) == op->many;
         const int begins = op->many && !goes_on && i + 1 < plan->step_count &&
                            kind_at(p, plan, order[i + 1]) == op->many;
         sum += with || goes_on || (begins && !launched[op->many]) ? 0 : op->alone_ns;
         launched[op->many] |= begins;
-        taken = with ? 1 + op->chain : 0;
+        taken = !with ? 0 : op->third ? 3 : 1 + op->chain;
     }
     free(order);
     return sum;

@@ -245,6 +245,37 @@ TEST(company, who_goes_with_the_op_it_reads_comes_up_behind_it) {
     hri_problem_deinit(&p);
 }
 
+/* a; b of x beside it; c of a goes with a, and d of c with both, where c goes with a; what reads b, c and d comes last. */
+static void three_apart(hri_problem *p) {
+    enum { A = 1, B, C, D, E };
+    static const uint32_t x[] = {X}, a[] = {A}, c[] = {C}, ends[] = {B, C, D};
+    add_values(p, E + 1, 0);
+    add_op(p, x, 1, (hri_problem_output){.value = A}, (hri_problem_op){.phase = 0});
+    add_op(p, x, 1, (hri_problem_output){.value = B}, (hri_problem_op){.phase = 0});
+    add_op(p, a, 1, (hri_problem_output){.value = C}, (hri_problem_op){.after = 1, .alone_ns = 4});
+    add_op(p, c, 1, (hri_problem_output){.value = D},
+           (hri_problem_op){.after = 3, .third = 1, .alone_ns = 2});
+    add_op(p, ends, 3, (hri_problem_output){.value = E}, (hri_problem_op){.phase = 0});
+    CHECK_OK(hri_problem_finish(p, NULL));
+}
+
+TEST(company, a_third_comes_along_and_goes_with_nobody_where_the_second_is_alone) {
+    hri_problem p;
+    three_apart(&p);
+    CHECK(joined_ns(&p, 700) == 50);          /* a c d in one launch, then b */
+    CHECK(planned_ns(&p, 700) == 50 + 4 + 2); /* as they stand: b between a and c */
+    hri_problem_deinit(&p);
+    row_of_four(&p, 1);
+    p.ops[2].third = 1; /* b goes with a, c with both; d, of a chain, with nobody */
+    p.ops[1].chain = p.ops[2].chain = 0;
+    CHECK_OK(hri_problem_finish(&p, NULL));
+    CHECK(planned_ns(&p, 600) == 40 + 4);
+    p.ops[1].after = 0; /* b is alone, so c is */
+    CHECK_OK(hri_problem_finish(&p, NULL));
+    CHECK(planned_ns(&p, 600) == 40 + 3 * 4 - 4);
+    hri_problem_deinit(&p);
+}
+
 /* Three values and one of them all, which op 4 reads last; op 5 would be one launch with that, if it writes nothing over it. */
 static void sum_behind(hri_problem *p) {
     enum { A = 4, B, C, D };
@@ -287,6 +318,17 @@ TEST(company, what_is_written_beside_reading_lies_apart) {
     CHECK_EQ(sum->offset, read->offset);
     p.ops[5].apart = 0;
     CHECK(hri_plan_makespan(&p, plan) == 70);
+    /* As the third behind op 3, whose operands it may not lie over either. */
+    p.ops[4].after = 4;
+    p.ops[4].alone_ns = 1;
+    p.ops[5].apart = p.ops[5].third = 1;
+    const hri_plan_buffer *first = &plan->buffers[plan->operands[plan->steps[3].first + 1]];
+    CHECK_EQ(plan->steps[3].op, 3);
+    plan->arena_bytes = arena + 100;
+    sum->offset = first->offset;
+    CHECK(hri_plan_makespan(&p, plan) == 70 + 4);
+    hri_place_apart(&p, plan);
+    CHECK(hri_plan_makespan(&p, plan) == 70);
     hri_plan_destroy(plan);
     hri_schedule_deinit(&s);
     hri_problem_deinit(&p);
@@ -298,7 +340,7 @@ TEST(company, is_written_and_read) {
     three_updates(&p);
     p.ops[2].after = 1;
     p.ops[2].alone_ns = 3;
-    p.ops[2].chain = p.ops[2].apart = 1;
+    p.ops[2].chain = p.ops[2].apart = p.ops[2].third = 1;
     CHECK_OK(hri_problem_finish(&p, NULL));
     CHECK_OK(hri_problem_print(&p, &text));
     CHECK_OK(hri_problem_parse(text, strlen(text), &q, NULL));
@@ -306,6 +348,7 @@ TEST(company, is_written_and_read) {
     CHECK_EQ(q.ops[UPDATE0].many, 1);
     CHECK(q.ops[UPDATE0].alone_ns == 4 && q.ops[2].alone_ns == 3);
     CHECK(q.ops[2].after == 1 && q.ops[2].chain == 1 && q.ops[2].apart == 1 && !q.ops[0].after);
+    CHECK(q.ops[2].third == 1 && !q.ops[0].third);
     p.ops[UPDATE0].alone_ns = 0; /* then nothing of it counts */
     p.ops[UPDATE1].alone_ns = p.ops[UPDATE2].alone_ns = p.ops[2].alone_ns = 0;
     CHECK_OK(hri_problem_finish(&p, NULL));
