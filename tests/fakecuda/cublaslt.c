@@ -7,7 +7,6 @@
  *
  * Environment (read at each product):
  *   FAKELT_SLOW   algorithms that take longer, as "02"
- *   FAKELT_SLOW_TURNED   those that take three times as long where the first operand, our second, lies turned
  *   FAKELT_FAIL   algorithms that refuse to run
  *   FAKELT_MOODY  algorithms that give other bits each time */
 #include <dlfcn.h>
@@ -290,9 +289,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
              .algorithm = algorithm,
              .noise = named("FAKELT_MOODY", algorithm) ? ++runs : 0};
     const unsigned blocks = (unsigned)((j.m * j.n + 63) / 64);
-    const int slow = named("FAKELT_SLOW", algorithm) ? SLOWNESS : 1;
-    const int turned = j.turn_a && named("FAKELT_SLOW_TURNED", algorithm) ? 3 : 1;
-    const int times = j.beta == 0.0f ? slow * turned : 1;
+    const int times = named("FAKELT_SLOW", algorithm) && j.beta == 0.0f ? SLOWNESS : 1;
     CUresult result = kernel ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
     for (int i = 0; i < times && result == CUDA_SUCCESS; i++) {
         result = launch(kernel, blocks, (unsigned)d_layout->batch, 1, 64, 1, 1, 0, stream,

@@ -8,20 +8,19 @@
 #include "test.h"
 
 #define MODEL "mlp:width=16,layers=1,size=6,classes=4"
-#define DEVICE " --device cuda:0 --exact --json"
+#define COMMAND                                                                                    \
+    "train " MODEL " --data synthetic --batch 8 --steps 4 --device cuda:0 --exact --json"
 
 /* Trains in the cache folder `cache` of the case; compiled kernels are handed on from run to run, choices are not. */
-static char *history_of(const char *what, const char *cache, const char *environment,
-                        const char *flags) {
+static char *history(const char *cache, const char *environment, const char *flags) {
     const char *root = FAKECUDA_ROOT;
     program_outcome o =
         program_run(&(program_options){.as_shell = 1, .seconds = 300},
                     "mkdir -p %s kernels && cp -r kernels %s/ && "
                     "LD_LIBRARY_PATH=%s/fakecuda-libs:%s/fakecuda FAKECUDA_STATE=$PWD/state "
                     "HEADROOM_CACHE_DIR=$PWD/%s %s "
-                    "$HEADROOM train %s" DEVICE
-                    " --overwrite --out $PWD/run-%s %s && cp -r %s/kernels .",
-                    cache, cache, root, root, cache, environment, what, cache, flags, cache);
+                    "$HEADROOM " COMMAND " --overwrite --out $PWD/run-%s %s && cp -r %s/kernels .",
+                    cache, cache, root, root, cache, environment, cache, flags, cache);
     if (o.code == 0 && !strcmp(program_text(&o, "device"), "host")) {
         test_skip("no fake driver");
     }
@@ -29,10 +28,6 @@ static char *history_of(const char *what, const char *cache, const char *environ
     char *text = strdup(program_text(&o, "history"));
     program_end(&o);
     return text;
-}
-
-static char *history(const char *cache, const char *environment, const char *flags) {
-    return history_of(MODEL " --data synthetic --batch 8 --steps 4", cache, environment, flags);
 }
 
 TEST(f11_03, no_clock_chooses_the_algorithms_of_a_library) {
@@ -84,26 +79,4 @@ TEST(f11_03, a_checkpoint_carries_its_choices_and_says_when_they_are_others) {
     program_end(&o);
     free(go_on("c", "FAKELT_SLOW=234", "--tune --steps 6 --resume", &warned));
     CHECK(warned);
-}
-
-/* Is an algorithm chosen that has the second operand turned first? */
-static int turns(const char *cache) {
-    program_outcome o = program_run(&(program_options){.as_shell = 1},
-                                    "grep -c '^matmul.*\tt[0-9a-f]*\t' %s/choices-2", cache);
-    const int found = o.code == 0;
-    program_end(&o);
-    return found;
-}
-
-/* A large product with a bias may have its second operand turned in work space, where that is faster; the bits are the same. */
-TEST_TIMEOUT(f11_03, an_operand_is_turned_where_that_is_faster_and_changes_no_bit, 300) {
-    PROGRAM_NEED_SPEED();
-    static const char what[] = "mlp:width=4,layers=1,size=2,classes=3 --data "
-                               "synthetic:4096 --batch 4096 --steps 2";
-    char *as_it_is = history_of(what, "a", "", "");
-    char *turned = history_of(what, "b", "FAKELT_SLOW_TURNED=01", "");
-    CHECK(!turns("a") || turns("b"));
-    CHECK(turns("b"));
-    CHECK_STR(as_it_is, turned);
-    free(as_it_is), free(turned);
 }

@@ -20,6 +20,8 @@
 #include "device/cuda/gpu_product.h"
 #include "device/cuda/gpu_stem.h"
 
+HRI_CU(turn);
+
 enum { CHEAP = 32 << 20 };
 enum { UID_X = 1, UID_W, UID_Y };
 
@@ -196,6 +198,21 @@ uint64_t hri_gpu_conv_workspace(hri_gpu *gpu, const hri_gpu_conv *x, uint64_t li
     return library ? dnn : hri_gpu_own_conv_workspace(gpu, x, limit);
 }
 
+static hr_status turn(hri_gpu *gpu, hr_type type, hr_type to_type, hr_addr from, hr_addr to,
+                      int64_t rows, int64_t columns) {
+    static const char *const names[] = {"float", "hr_bf16", "hr_f16"};
+    char defines[48];
+    const char *a = names[type == HR_TYPE_F16 ? 2 : type == HR_TYPE_BF16];
+    const char *b = names[to_type == HR_TYPE_F16 ? 2 : to_type == HR_TYPE_BF16];
+    const hri_gpu_grid grid = {.x = (uint32_t)((columns + 31) / 32),
+                               .y = (uint32_t)((rows + 31) / 32),
+                               .threads = 256,
+                               .shared_bytes = 32 * 33 * sizeof(float)};
+    snprintf(defines, sizeof defines, "-DHR_T=%s -DHR_Y=%s", a, b);
+    return hri_gpu_launch(gpu, &hri_cu_turn, defines, "turn", &grid,
+                          HRI_GPU_ARGS(&from, &to, &rows, &columns));
+}
+
 /* What is read when it is chosen: the two operands in the order of the kind, `second` as our weights lie or, with
  * `turned`, as the library's. */
 static void made_up(const hri_gpu_conv *x, hr_addr first, hr_addr second, int turned,
@@ -243,7 +260,7 @@ static hr_status run_dnn(hri_gpu *gpu, const hri_gpu_conv *x, hri_gpu_dnn_record
         at[2] = second;
     }
     if (x->kind != HRI_GPU_CONV_WEIGHT) {
-        status = hri_gpu_turn(gpu, x->type, x->type, second, workspace, rows, x->o);
+        status = turn(gpu, x->type, x->type, second, workspace, rows, x->o);
     }
     const hri_dnn_bound bound[] = {{UID_X, (const void *)(uintptr_t)at[0]},
                                    {UID_W, (const void *)(uintptr_t)at[1]},
@@ -260,7 +277,7 @@ static hr_status run_dnn(hri_gpu *gpu, const hri_gpu_conv *x, hri_gpu_dnn_record
                                  workspace_bytes - weights);
     }
     if (status == HR_OK && x->kind == HRI_GPU_CONV_WEIGHT) {
-        status = hri_gpu_turn(gpu, x->type, x->w_type, workspace, result, x->o, rows);
+        status = turn(gpu, x->type, x->w_type, workspace, result, x->o, rows);
     }
     return status;
 }

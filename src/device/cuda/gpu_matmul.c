@@ -4,11 +4,7 @@
  * limit are listed; the largest need of those is the answer, or that of the one that was chosen already.  In the first
  * trial one is chosen and alone kept (gpu_tune.h).  Without a trial the library's own guess is taken.
  *
- * A product that adds to its result has the algorithm of the same one without the addition.
- *
- * A bias is added by the library as the product is written, and with a second operand that lies turned its kernels lose an eighth by that on
- * an H200, with one that does not next to nothing.  So of a large product such an operand may be turned in work space first: its
- * algorithms come after those of the product as it is, and are taken where they have the same bits and are faster. */
+ * A product that adds to its result has the algorithm of the same one without the addition. */
 #include <stdio.h>
 #include <string.h>
 #include "base/alloc.h"
@@ -21,15 +17,10 @@ typedef struct blas {
     hri_strmap products; /* key -> product * */
 } blas;
 
-/* Rows from which on turning the second operand costs next to nothing, and how many algorithms are tried so. */
-enum { TURN_ROWS = 4096, TURNED_MOST = 4 };
-
 typedef struct product {
-    hri_lt_product desc, turned; /* `turned`: with the second operand as it is in work space */
+    hri_lt_product desc;
     hri_lt_algorithm algorithms[HRI_GPU_CANDIDATES];
-    uint64_t turned_bytes; /* of that operand */
-    uint32_t count;        /* 0: the library refuses it; 1 once one was chosen */
-    uint32_t plain;        /* of them: of `desc`; the others of `turned` */
+    uint32_t count; /* 0: the library refuses it; 1 once one was chosen */
     int tuned;
 } product;
 
@@ -39,7 +30,6 @@ static void close_blas(void *part) {
     for (size_t at = 0; hri_strmap_next(&b->products, &at, NULL, &at_product);) {
         product *p = (product *)(uintptr_t)at_product;
         hri_lt_product_deinit(&b->lt, &p->desc);
-        hri_lt_product_deinit(&b->lt, &p->turned);
         hri_free(p);
     }
     hri_strmap_deinit(&b->products);
@@ -87,61 +77,25 @@ static void key_of(hri_gpu *gpu, const blas *b, const hri_gpu_matmul *x, char *o
              (long long)x->b_step, (long long)x->y_step);
 }
 
-enum { TAG = 130 };
-
-static void tag_of(const product *p, uint32_t index, char out[TAG]) {
-    const int turned = index >= p->plain;
-    out[0] = 't';
+static void tag_of(const hri_lt_algorithm *a, char *out) {
     for (int i = 0; i < 8; i++) {
-        snprintf(out + turned + i * 16, 17, "%016llx",
-                 (unsigned long long)p->algorithms[index].algo.data[i]);
+        snprintf(out + i * 16, 17, "%016llx", (unsigned long long)a->algo.data[i]);
     }
-}
-
-/* Puts a candidate in front, alone. */
-static void take(product *p, uint32_t index) {
-    p->plain = index < p->plain;
-    p->algorithms[0] = p->algorithms[index];
-    p->count = 1;
-}
-
-/* What a candidate needs. */
-static uint64_t bytes_of(const product *p, uint32_t index) {
-    return p->algorithms[index].workspace_bytes + (index < p->plain ? 0 : p->turned_bytes);
 }
 
 /* Puts the algorithm that was chosen before in front, alone. */
 static void recall(hri_gpu *gpu, const char *key, product *p) {
     const char *wanted = hri_gpu_choice_get(gpu, key);
     for (uint32_t i = 0; wanted && i < p->count; i++) {
-        char tag[TAG];
-        tag_of(p, i, tag);
+        char tag[129];
+        tag_of(&p->algorithms[i], tag);
         if (strcmp(tag, wanted) == 0) {
-            take(p, i);
+            p->algorithms[0] = p->algorithms[i];
+            p->count = 1;
             p->tuned = 1;
             return;
         }
     }
-}
-
-/* Algorithms for the second operand turned come behind the others, where there are any. */
-static void add_turned(hri_gpu *gpu, const blas *b, const hri_gpu_matmul *x, product *p) {
-    const uint32_t room = HRI_GPU_CANDIDATES - p->count;
-    const uint64_t bytes = hri_gpu_aligned((uint64_t)(x->n * x->k) * hr_type_bytes(x->b_type));
-    uint32_t count = 0;
-    hri_gpu_matmul y = *x;
-    y.tb = 0;
-    y.ldb = x->n;
-    if (x->epilogue != HRI_GPU_BIAS || !x->tb || x->batch != 1 || x->m < TURN_ROWS ||
-        x->ldb != x->k || bytes > HRI_GPU_LIMIT_MATMUL / 2 ||
-        hri_lt_product_init(&b->lt, &y, gpu->options.exact_f32, &p->turned) != HR_OK ||
-        hri_lt_algorithms(&b->lt, &p->turned, HRI_GPU_LIMIT_MATMUL - bytes,
-                          p->algorithms + p->count, room < TURNED_MOST ? room : TURNED_MOST,
-                          &count) != HR_OK) {
-        return;
-    }
-    p->turned_bytes = bytes;
-    p->count += count;
 }
 
 /* The record of a product; NULL when our own kernels do it. */
@@ -164,8 +118,6 @@ static product *product_of(hri_gpu *gpu, blas *b, const hri_gpu_matmul *x, const
         hri_gpu_fail(gpu, HR_E_UNSUPPORTED, "cuBLASLt: %s", p->desc.text);
         return NULL;
     }
-    p->plain = p->count;
-    add_turned(gpu, b, x, p);
     recall(gpu, key, p);
     return p;
 }
@@ -174,7 +126,7 @@ static product *product_of(hri_gpu *gpu, blas *b, const hri_gpu_matmul *x, const
 static uint64_t need_of(const product *p, uint64_t limit) {
     uint64_t most = 0;
     for (uint32_t i = 0; i < p->count; i++) {
-        const uint64_t bytes = bytes_of(p, i);
+        const uint64_t bytes = p->algorithms[i].workspace_bytes;
         most = bytes <= limit && bytes > most ? bytes : most;
     }
     return most;
@@ -209,23 +161,14 @@ static const void *address(hr_addr at) {
 
 static hr_status try_one(void *user, uint32_t index) {
     const attempt *t = user;
-    product *p = t->p;
-    const hri_lt_algorithm *a = &p->algorithms[index];
-    const int turned = index >= p->plain;
-    if (bytes_of(p, index) > t->workspace_bytes) {
+    const hri_lt_algorithm *a = &t->p->algorithms[index];
+    if (a->workspace_bytes > t->workspace_bytes) {
         return HR_E_UNSUPPORTED;
     }
-    const hr_addr second = turned ? t->workspace : t->at[1];
-    const hr_addr workspace = t->workspace + (turned ? p->turned_bytes : 0);
-    const hr_status status = turned ? hri_gpu_turn(t->gpu, t->x->b_type, t->x->b_type, t->at[1],
-                                                   second, t->x->n, t->x->k)
-                                    : HR_OK;
-    return status != HR_OK ? status
-                           : hri_lt_run(&t->b->lt, turned ? &p->turned : &p->desc, a, t->add,
-                                        address(t->at[0]), address(second),
-                                        t->x->epilogue == HRI_GPU_BIAS ? address(t->at[2]) : NULL,
-                                        (void *)(uintptr_t)t->at[3], (void *)(uintptr_t)workspace,
-                                        a->workspace_bytes, t->gpu->stream);
+    return hri_lt_run(&t->b->lt, &t->p->desc, a, t->add, address(t->at[0]), address(t->at[1]),
+                      t->x->epilogue == HRI_GPU_BIAS ? address(t->at[2]) : NULL,
+                      (void *)(uintptr_t)t->at[3], (void *)(uintptr_t)t->workspace,
+                      a->workspace_bytes, t->gpu->stream);
 }
 
 /* From the first element to the last, `batch` matrices of so many rows and columns. */
@@ -278,10 +221,10 @@ static hr_status choose(attempt *t, const char *key) {
                                      .operand_count = x->epilogue == HRI_GPU_BIAS ? 3 : 2,
                                      .results = &result,
                                      .result_count = 1};
-    char tags[HRI_GPU_CANDIDATES][TAG];
+    char tags[HRI_GPU_CANDIDATES][129];
     const char *names[HRI_GPU_CANDIDATES];
     for (uint32_t i = 0; i < p->count; i++) {
-        tag_of(p, i, tags[i]);
+        tag_of(&p->algorithms[i], tags[i]);
         names[i] = tags[i];
     }
     uint32_t best = 0;
@@ -289,7 +232,8 @@ static hr_status choose(attempt *t, const char *key) {
     const hr_status status = hri_gpu_pick(t->gpu, key, &contest, names, &best, &digest);
     if (status == HR_OK) {
         hri_gpu_choice_put(t->gpu, key, names[best], digest);
-        take(p, best); /* from now on its need is the answer */
+        p->algorithms[0] = p->algorithms[best]; /* from now on its need is the answer */
+        p->count = 1;
     }
     return status;
 }

@@ -1,4 +1,4 @@
-/* Launches of product.cu, direct_conv.cu and turn.cu: products and convolutions by kernels of our own, and matrices turned.  Only files of this folder
+/* Launches of product.cu and direct_conv.cu: products and convolutions by kernels of our own.  Only files of this folder
  * include it.  Nothing is refused; what a problem asks for in work space it can also do without, more slowly. */
 #ifndef HRI_DEVICE_CUDA_GPU_PRODUCT_H
 #define HRI_DEVICE_CUDA_GPU_PRODUCT_H
@@ -18,9 +18,5 @@ uint64_t hri_gpu_own_conv_workspace(hri_gpu *gpu, const hri_gpu_conv *x, uint64_
 HR_MUST_CHECK hr_status hri_gpu_own_conv(hri_gpu *gpu, const hri_gpu_conv *x, hr_addr first,
                                          hr_addr second, hr_addr result, hr_addr workspace,
                                          uint64_t workspace_bytes);
-
-/* A matrix (rows, columns) of one real type turned into (columns, rows) of another. */
-HR_MUST_CHECK hr_status hri_gpu_turn(hri_gpu *gpu, hr_type type, hr_type to_type, hr_addr from,
-                                     hr_addr to, int64_t rows, int64_t columns);
 
 #endif
