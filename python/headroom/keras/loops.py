@@ -191,8 +191,16 @@ def converted(plain: Callable, x: Any, dtype: Any = None, *more: Any, **rest: An
     return plain(x, dtype, *more, **rest)
 
 
+def arange(plain: Callable, start: Any, stop: Any = None, step: Any = None, dtype: Any = None) -> Any:
+    """`start` alone is where it stops."""
+    if start is None:
+        raise Refused("ops.arange of a length that Keras shows as None: it is the size of the batch, or a layer before it does not say its "
+                      "length. Give the layer a compute_output_shape(), or count by the length of the input itself")
+    return plain(start, stop, step, dtype)
+
+
 plain_tile = ops.tile
 OPEN: dict[str, Callable] = {"cast": cast, "expand_dims": expand_dims, "concatenate": concatenate, "stack": stack, "ones": filled(1.0),
                              "zeros": filled(0.0),
-                             "full": full, "tile": tile, "broadcast_to": broadcast_to, "repeat": repeat,
+                             "full": full, "tile": tile, "broadcast_to": broadcast_to, "repeat": repeat, "arange": arange,
                              "convert_to_tensor": converted}

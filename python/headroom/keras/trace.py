@@ -61,6 +61,12 @@ def unrolled(self: Any, sequences: Any, initial_state: Any = None, mask: Any = N
     return [out, *state] if self.return_state else out
 
 
+def raised(e: Exception) -> str:
+    """The user's line that a refusal came from."""
+    at = raised_at(e)
+    return f", {at}" if at else ""
+
+
 def open_call(self: Any, *args: Any, **kwargs: Any) -> Any:
     try:
         if isinstance(self, keras.layers.TimeDistributed):
@@ -69,12 +75,11 @@ def open_call(self: Any, *args: Any, **kwargs: Any) -> Any:
             return unrolled(self, *args, **kwargs)
         return self.call(*args, **kwargs)
     except Refused as e:
-        raise e if e.where else Refused(e.what, f"layer {self.path}") from None
+        raise e if e.where else Refused(e.what, f"layer {self.path or self.name}" + raised(e)) from None
     except Exception as e:
         lines = str(e).strip().splitlines() or [type(e).__name__]
-        at = raised_at(e)
         raise Refused(f"its call() cannot be traced with symbolic tensors: {lines[0]}",
-                      f"layer {self.path} ({type(self).__name__})" + (f", {at}" if at else "")) from e
+                      f"layer {self.path or self.name} ({type(self).__name__})" + raised(e)) from e
 
 
 OPERATORS = {"__add__": ("add", False), "__radd__": ("add", True), "__sub__": ("subtract", False), "__rsub__": ("subtract", True),
@@ -150,6 +155,23 @@ def random_of(of: str, plain: Any) -> Any:
     return f
 
 
+def sizes_of(plain: Any) -> Any:
+    """EinsumDense(output_shape=(None, 8)) says None for a length that its input shows: the letters of the equation say which it is."""
+    def f(self: Any, input_shape: Any) -> tuple:
+        shape, (left, right) = plain(self, input_shape), self.equation.replace(" ", "").split("->")
+        given, known = left.split(",")[0], list(shape)
+        letters, places = given.split("..."), right.split("...")
+        sizes = dict(zip(letters[0], input_shape))
+        sizes.update(zip(reversed(letters[-1]), reversed(list(input_shape))) if len(letters) > 1 else ())
+        for of, order in ((places[0], 1), (places[-1][::-1], -1)) if len(places) > 1 else ((places[0], 1),):
+            for i, letter in enumerate(of):
+                at = i if order > 0 else len(known) - 1 - i
+                known[at] = sizes.get(letter) if known[at] is None else known[at]
+        return tuple(known)
+
+    return f
+
+
 @functools.cache
 def attention_forgets() -> bool:
     """In some versions of Keras attention takes the masks off its arguments when it is called, so that later layers do not see them."""
@@ -186,6 +208,7 @@ class Patches:
         self.operation = keras.Operation.symbolic_call
         self.shaped = {n: getattr(ops, n) for n in OPEN}
         self.add_loss, self.losses = keras.Layer.add_loss, []
+        self.einsum = keras.layers.EinsumDense.compute_output_shape
         self.filtered = keras.config.is_traceback_filtering_enabled()
 
     def enter(self) -> None:
@@ -262,6 +285,7 @@ class Patches:
         self.random.dropout = drawn
         for of in ("normal", "uniform"):
             setattr(self.random, of, random_of(of, self.draws[of]))
+        keras.layers.EinsumDense.compute_output_shape = sizes_of(self.einsum)
         for n in self.fused:
             setattr(keras.layers.Bidirectional, n, lambda *args: False)
         keras.config.disable_traceback_filtering()
@@ -273,6 +297,7 @@ class Patches:
             setattr(ops, n, f)
         for m in self.modules:
             m.Node = self.node
+        keras.layers.EinsumDense.compute_output_shape = self.einsum
         for n, f in self.fused.items():
             setattr(keras.layers.Bidirectional, n, f)
         for m in self.readers:
