@@ -54,6 +54,9 @@ class Size:
             raise ValueError(f"{self} is no multiple of {other}")
         return made(self.per // other, self.plus // other)
 
+    def __truediv__(self, other: "Size") -> float:
+        return float(self // other) if isinstance(other, Size) else NotImplemented
+
 
 Dim = Union[int, Size]
 Shape = tuple  # of Dim

@@ -103,6 +103,52 @@ class Taken(unittest.TestCase):
         self.of(lambda s, x: ops.ones([ops.shape(x)[0], 1, 1]) * x + ops.broadcast_to(whole, (ops.shape(x)[0], 6, 4)))
         self.of(lambda s, x: ops.concatenate([x, ops.zeros((ops.shape(x)[0], 1, 4))], axis=1))
 
+    def test_rows_that_are_counted_by_the_batch(self) -> None:
+        """Heads and windows as more samples, -1 beside the batch, and the batch as a number."""
+        def windows(s: Any, x: Any) -> Any:
+            n, t, c = ops.shape(x)
+            y = ops.reshape(ops.transpose(ops.reshape(x, (n, t // 3, 3, c)), (0, 2, 1, 3)), (-1, 2, c))
+            rows = ops.shape(ops.tanh(y))[0]
+            y = y * ops.ones((rows, 1, 1)) + ops.reshape(ops.zeros((rows // 3, 3, 1, 1)), (rows, 1, 1))
+            return ops.reshape(y, (rows // 3, -1)) / rows + ops.shape(y)[1] * ops.cast(rows // 3, "float32")
+
+        def heads(s: Any, x: Any) -> Any:
+            n = ops.shape(x)[0]
+            y = ops.reshape(ops.transpose(ops.reshape(x, (n, -1, 2, 2)), (2, 0, 1, 3)), (2 * n, -1, 2))
+            y = ops.softmax(ops.matmul(y, ops.transpose(y, (0, 2, 1))), -1)
+            return ops.reshape(ops.unstack(ops.reshape(y, (2, n, 6, 6)))[1], (n, -1)) + ops.ndim(x) + ops.size(x) / n
+
+        def repeated(s: Any, x: Any) -> Any:
+            y = ops.repeat(x, 3, axis=0)
+            return ops.reshape(y, (ops.shape(y)[0] // 3, 3, 24))[:, 0]
+
+        def picked(s: Any, x: Any) -> Any:
+            at = ops.argmax(ops.cast(x[:, :, 0] * 9, "int32"), axis=1)
+            return ops.take_along_axis(x, at[:, None, None], axis=1) + ops.softmax(x, -1)[[slice(None), slice(2, 3), slice(1, 2)]]
+
+        for f in (windows, heads, repeated, picked):
+            self.of(f)
+        ready, x = False, keras.Input((6, 4))
+        model = keras.Model(x, Calls(lambda s, x: ops.reshape(x, (ops.shape(x)[0], 5, 4)) if ready else x)(x))
+        ready = True
+        with self.assertRaisesRegex(headroom.Refused, r"test_keras_wide.py:\d+: .*ops.reshape of \[N,6,4\] to \[N,5,4\]"):
+            front.export(model, "squares", batch=4)
+
+    def test_a_variable_that_is_an_argument_of_a_layer(self) -> None:
+        class Added(L.Layer):
+            def call(self, x: Any, more: Any = None) -> Any:
+                return x + more
+
+        class Gives(L.Layer):
+            def build(self, shape: tuple) -> None:
+                self.w, self.added = self.add_weight(shape=(4,), name="w"), Added()
+
+            def call(self, x: Any) -> Any:
+                return self.added(x, more=self.w)
+
+        x = keras.Input((6, 4))
+        self.assertEqual(len(self.same(keras.Model(x, Gives()(x))).weights), 1)
+
     def test_losses_that_layers_add(self) -> None:
         def added(s: Any, x: Any) -> Any:
             s.add_loss(0.1 * ops.sum(ops.square(x)) / ops.cast(ops.shape(x)[0], "float32"))

@@ -245,7 +245,7 @@ def where(b: Build, c: Call) -> Tensor:
     return b.where(*[operand(x) for x in [*c.args, *c.kwargs.values()]])
 
 
-@layer("Cast", "ConvertToTensor", "Identity", "ActivityRegularization")
+@layer("Cast", "ConvertToTensor", "Identity", "Read", "ActivityRegularization")
 def cast(b: Build, c: Call) -> Any:
     """Types follow --precision; whole numbers become real where a layer asks for that, and real ones are cut or become truths."""
     x = operand(c.x())

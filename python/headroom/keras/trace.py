@@ -19,10 +19,12 @@ from keras.src.backend.common.stateless_scope import in_stateless_scope
 
 from ..graph import Refused
 from ..place import raised_at
+from ..size import Size
+from .batch import OPEN, is_batch, size_of_batch, sized
 from .call import LAYERS
 from .elements import is_own
 from .goal import Goal
-from .loops import OPEN, OPENED, size_of_batch
+from .loops import OPENED
 
 
 def whole(operation: Any) -> bool:
@@ -137,20 +139,32 @@ class Drawn(keras.Operation):
         self.of, self.shape, self.low, self.high = of, shape, low, high
 
     def compute_output_spec(self, x: Any) -> Any:
-        return keras.KerasTensor(self.shape, dtype="float32")
+        return keras.KerasTensor(tuple(None if is_batch(d) else d for d in self.shape), dtype="float32")
 
     def call(self, x: Any) -> Any:
+        raise NotImplementedError
+
+
+class Read(keras.Operation):
+    """A variable that is an argument of a layer, which Keras would make a known tensor."""
+
+    def compute_output_spec(self, v: Any) -> Any:
+        return keras.KerasTensor(v.shape, dtype=v.dtype)
+
+    def call(self, v: Any) -> Any:
         raise NotImplementedError
 
 
 def random_of(of: str, plain: Any) -> Any:
     def f(shape: Any, low: float = 0.0, high: float = 1.0, dtype: Any = None, seed: Any = None, **named: float) -> Any:
         low, high = named.get("mean", named.get("minval", low)), named.get("stddev", named.get("maxval", high))
-        if None not in shape:
+        if not any(is_batch(d) for d in shape):
             return plain(shape, low, high, dtype=dtype, seed=seed)
         nothing = keras.KerasTensor((), dtype="float32")
         nothing.headroom_array = 0.0
-        return Drawn(of, tuple(shape), low, high).symbolic_call(nothing)
+        y = Drawn(of, tuple(shape), low, high).symbolic_call(nothing)
+        y.headroom_size = next((d for d in shape if isinstance(d, Size)), Size(1))
+        return y
 
     return f
 
@@ -236,6 +250,7 @@ class Patches:
             inner = isinstance(operation, keras.Layer)
             node.headroom_layer = operation.path if inner else patches.within[-1] if patches.within else ""
             node.headroom_number = patches.count
+            sized(operation, node.input_tensors, node.output_tensors)
             patches.count += 1
             return node
 
@@ -243,6 +258,8 @@ class Patches:
             """A layer with weights that is called on known numbers (positions) is part of the graph all the same."""
             if self.weights and not any(isinstance(x, keras.KerasTensor) for x in tree.flatten((args, kwargs))):
                 args, kwargs = tree.map_structure(as_symbol, (args, kwargs))
+            if not in_stateless_scope():
+                args, kwargs = tree.map_structure(lambda x: Read().symbolic_call(x) if isinstance(x, patches.variable) else x, (args, kwargs))
             with without_own_activation(self) as after:
                 made = patches.call(self, *args, **kwargs)
             made = made if after is None else after(made)
@@ -252,6 +269,7 @@ class Patches:
             return made
 
         def operation(self: Any, *args: Any, **kwargs: Any) -> Any:
+            args = tuple(size_of_batch(x) if isinstance(x, Size) else x for x in args)
             f = OPENED.get(type(self).__name__)
             return f(self, *args, **kwargs) if f is not None else patches.operation(self, *args, **kwargs)
 
