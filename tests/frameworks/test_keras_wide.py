@@ -109,6 +109,7 @@ class Taken(unittest.TestCase):
             n, t, c = ops.shape(x)
             y = ops.reshape(ops.transpose(ops.reshape(x, (n, t // 3, 3, c)), (0, 2, 1, 3)), (-1, 2, c))
             rows = ops.shape(ops.tanh(y))[0]
+            self.assertEqual(str(ops.shape(ops.concatenate([y, y, y]))[0] // rows), "3")
             y = y * ops.ones((rows, 1, 1)) + ops.reshape(ops.zeros((rows // 3, 3, 1, 1)), (rows, 1, 1))
             return ops.reshape(y, (rows // 3, -1)) / rows + ops.shape(y)[1] * ops.cast(rows // 3, "float32")
 
@@ -236,6 +237,18 @@ class Taken(unittest.TestCase):
         with self.assertRaisesRegex(headroom.Refused, r"test_keras_wide.py:\d+: `.*arange.*size of the batch"):
             front.export(model, "squares", batch=4)
 
+    def test_writes_into_a_tensor_are_refused_with_what_to_write(self) -> None:
+        def writes(s: Any, x: Any) -> Any:
+            x[:, 0] = x[:, 1]
+            return x
+
+        with self.assertRaisesRegex(headroom.Refused, r"test_keras_wide.py:\d+: `x\[:, 0\] = x\[:, 1\]`.*ops.slice_update"):
+            front.export(keras.Sequential([Calls(writes)]), "squares", batch=4, shapes=[(6, 4)])
+
+    def test_whole_numbers_among_the_outputs_are_squared_too(self) -> None:
+        x = keras.Input((6,))
+        self.same(keras.Model(x, [L.Dense(3)(x), Calls(lambda s, y: ops.cast(y > 0, "int32"))(x)]))
+
     def test_powers_with_a_number_in_front(self) -> None:
         places = np.array([[1.0], [2.0], [0.5], [3.0]], "float32")
         for f in (lambda s, x: 2 ** x + 1.5 ** -x, lambda s, x: ops.power(np.array([1.0, 2.0, 3.0, 0.1], "float32"), x),
@@ -259,6 +272,19 @@ class Taken(unittest.TestCase):
         x = keras.Input((3,))
         model = keras.Model(x, Twice()(L.Dense(2)(x)))
         self.assertEqual(str(front.check.__globals__["double_of"](model).layers[1].variables[0].dtype), "float64")
+
+        @keras.saving.register_keras_serializable("headroom_tests")
+        class Whole(keras.Model):  # as the backbones of KerasHub: a graph, whose configuration is the arguments of its class
+            def __init__(self, width: int, **rest: Any) -> None:
+                x = keras.Input((3,))
+                super().__init__(inputs=x, outputs=L.Dense(width)(x), **rest)
+                self.width = width
+
+            def get_config(self) -> dict:
+                return {"width": self.width, "name": self.name}
+
+        self.assertEqual(str(front.check.__globals__["double_of"](Whole(2)).layers[1].kernel.dtype), "float64")
+        self.assertEqual(keras.config.floatx(), "float32")
         model = keras.Model(x, Calls(lambda s, y: y)(x))
         self.assertIsNone(front.check.__globals__["double_of"](model))
 

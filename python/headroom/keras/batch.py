@@ -33,6 +33,9 @@ def shape_of(plain: Callable, x: Any) -> Any:
 def sized(operation: Any, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
     """What a node makes has the open size of what it reads, but for a reshape, which may join the batch with another dimension."""
     found = {(s.per, s.plus) if s is not None else None for s in (open_size(t) for t in inputs if None in t.shape)}
+    at = getattr(operation, "axis", None)
+    if type(operation).__name__ == "Concatenate" and all(t.shape[at] is None and open_size(t) for t in inputs):
+        found = {(sum(open_size(t).per for t in inputs), sum(open_size(t).plus for t in inputs))}
     size = Size(*found.pop()) if len(found) == 1 and None not in found else None if found else Size(1)
     for y in outputs:
         if None not in y.shape or hasattr(y, "headroom_size"):

@@ -80,7 +80,8 @@ def open_call(self: Any, *args: Any, **kwargs: Any) -> Any:
         raise e if e.where else Refused(e.what, f"layer {self.path or self.name}" + raised(e)) from None
     except Exception as e:
         lines = str(e).strip().splitlines() or [type(e).__name__]
-        raise Refused(f"its call() cannot be traced with symbolic tensors: {lines[0]}",
+        advice = "; write x = ops.slice_update(x, start, part)" if "item assignment" in lines[0] else ""
+        raise Refused(f"its call() cannot be traced with symbolic tensors: {lines[0]}{advice}",
                       f"layer {self.path or self.name} ({type(self).__name__})" + raised(e)) from e
 
 
@@ -402,7 +403,10 @@ def inputs_of(model: Any, shapes: Optional[Sequence[tuple]], types: Optional[Seq
     for i, (name, shape, dtype) in enumerate(found):
         shape = (None, *(shapes[i] if shapes else shape[1:]))
         if None in shape[1:]:
-            raise Refused(f"the input {name} is open in more than its batch; give its sizes: --input 'f32[N,128]'")
+            flags = " ".join(f"--input '{'i' if 'float' not in t else 'f'}32[{','.join(['N', *(str(d or 128) for d in s[1:])])}]'"
+                             for _, s, t in found)
+            raise Refused(f"the input {name} is open in more than its batch; give the sizes of {'the input' if len(found) == 1 else 'all'}"
+                          + (f" ({', '.join(n for n, _, _ in found)}, in this order)" if len(found) > 1 else "") + f", such as {flags}")
         xs.append(keras.KerasTensor(shape, dtype=types[i] if types else dtype, name=name))
     return xs
 
