@@ -55,7 +55,7 @@ class Size:
         return made(self.per // other, self.plus // other)
 
     def __truediv__(self, other: "Size") -> float:
-        return float(self // other) if isinstance(other, Size) else NotImplemented
+        return self.per / other.per if isinstance(other, Size) and self // other else NotImplemented
 
 
 Dim = Union[int, Size]

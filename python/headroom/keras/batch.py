@@ -17,8 +17,8 @@ def is_batch(d: Any) -> bool:
     return d is None or isinstance(d, Size)
 
 
-def open_size(t: Any) -> Optional[Size]:
-    """The size of its open dimension; None where that is not known."""
+def open_size(t: Any) -> Any:
+    """The Size of its open dimension; None where that is not known."""
     return getattr(t, "headroom_size", Size(1))
 
 
@@ -31,21 +31,20 @@ def shape_of(plain: Callable, x: Any) -> Any:
 
 
 def sized(operation: Any, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
-    """What a node makes has the open size of what it reads, but for a reshape, which may join the batch with another dimension."""
-    found = {(s.per, s.plus) if s is not None else None for s in (open_size(t) for t in inputs if None in t.shape)}
-    at = getattr(operation, "axis", None)
-    if type(operation).__name__ == "Concatenate" and all(t.shape[at] is None and open_size(t) for t in inputs):
-        found = {(sum(open_size(t).per for t in inputs), sum(open_size(t).plus for t in inputs))}
-    size = Size(*found.pop()) if len(found) == 1 and None not in found else None if found else Size(1)
+    """What a node makes has the open size of what it reads, but where that is joined or reshaped."""
+    sizes, kind = [open_size(t) for t in inputs if None in t.shape], type(operation).__name__
+    if kind == "Concatenate" and None not in sizes and all(t.shape[operation.axis] is None for t in inputs):
+        sizes = [sum(sizes[1:], sizes[0])]
+    size = Size(1) if not sizes else sizes[0] if all(s == sizes[0] for s in sizes) else None
     for y in outputs:
         if None not in y.shape or hasattr(y, "headroom_size"):
             continue
         y.headroom_size = size
-        if type(operation).__name__ == "Reshape" and len(inputs) == 1 and size is not None:
+        if kind == "Reshape" and len(inputs) == 1 and size is not None:
             x = inputs[0]
-            known = [d for t in (x, y) for d in t.shape].count(None) == 2
             try:
-                y.headroom_size = size * product(d for d in x.shape if d) // product(d for d in y.shape if d) if known else None
+                alone = list(x.shape).count(None) == list(y.shape).count(None) == 1
+                y.headroom_size = divided(size * product(d for d in x.shape if d), product(d for d in y.shape if d)) if alone else None
             except ValueError:
                 y.headroom_size = None
 
@@ -260,6 +259,7 @@ def size(plain: Callable, x: Any) -> Any:
 
 
 plain_tile = ops.tile
-OPEN: dict[str, Callable] = {"shape": shape_of, "reshape": reshape, "slice": slice_, "ndim": rank, "size": size, "cast": cast, "expand_dims": expand_dims, "concatenate": concatenate, "stack": stack, "ones": filled(1.0),
-                             "zeros": filled(0.0), "full": full, "tile": tile, "broadcast_to": broadcast_to, "repeat": repeat, "arange": arange,
-                             "convert_to_tensor": converted}
+OPEN: dict[str, Callable] = {
+    "shape": shape_of, "ndim": rank, "size": size, "reshape": reshape, "slice": slice_, "cast": cast, "expand_dims": expand_dims,
+    "concatenate": concatenate, "stack": stack, "ones": filled(1.0), "zeros": filled(0.0), "full": full, "tile": tile,
+    "broadcast_to": broadcast_to, "repeat": repeat, "arange": arange, "convert_to_tensor": converted}

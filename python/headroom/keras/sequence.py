@@ -34,8 +34,8 @@ def shown_keys(b: Build, c: Call) -> Optional[Any]:
     mask = c.kwargs.get("attention_mask")
     if mask is not None:
         m = c.shown(b, mask)
-        m = m if m.rank != 3 else Const(m.array[:, None]) if isinstance(m, Const) and not isinstance(m.shape[0], Size) else \
-            b.unsqueeze(b.whole(m), 1)
+        if m.rank == 3:
+            m = Const(m.array[:, None]) if isinstance(m, Const) and not isinstance(m.shape[0], Size) else b.unsqueeze(b.whole(m), 1)
         out = both(b, out, m)
     return out
 
@@ -49,7 +49,8 @@ def seen(b: Build, keys: Any, queries: int, causal: bool) -> Any:
     if not causal:
         return b.reduce("max", keys, [keys.rank - 1], True)
     if keys.shape[-2] != 1:
-        return b.reduce("max", b.map2("mul", keys, Const(np.tril(np.ones((queries, keys.shape[-1]), "float32")))), [keys.rank - 1], True)
+        keys = b.map2("mul", keys, Const(np.tril(np.ones((queries, keys.shape[-1]), "float32"))))
+        return b.reduce("max", keys, [keys.rank - 1], True)
     count = b.cum_sum(keys, keys.rank - 1)
     if queries > keys.shape[-1]:
         count = b.border(count, keys.rank - 1, 0, queries - keys.shape[-1], "replicate")
@@ -112,7 +113,8 @@ def alike(b: Build, q: Tensor, k: Tensor, v: Tensor, scale: Optional[float] = No
         k, v = (b._repeat_heads(x, q.shape[1]) for x in (k, v))
     mean = b.reduce("mean", v, [2], True)
     away = b.map1("stop_gradient", b.map2("sub", v, mean))
-    z = b.affine(b.matmul(q, b.matmul(b.permute(k, (0, 1, 3, 2)), away)), (float(q.shape[3]) ** -0.5 if scale is None else scale) / k.shape[2])
+    scale = float(q.shape[3]) ** -0.5 if scale is None else scale
+    z = b.affine(b.matmul(q, b.matmul(b.permute(k, (0, 1, 3, 2)), away)), scale / k.shape[2])
     return b.map2("add", b.map2("sub", z, b.map1("stop_gradient", z)), mean)
 
 

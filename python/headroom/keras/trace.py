@@ -226,6 +226,9 @@ class Patches:
         self.einsum = keras.layers.EinsumDense.compute_output_shape
         self.filtered = keras.config.is_traceback_filtering_enabled()
 
+    def read(self, x: Any) -> Any:
+        return Read().symbolic_call(x) if isinstance(x, self.variable) else x
+
     def enter(self) -> None:
         patches = self
 
@@ -260,7 +263,7 @@ class Patches:
             if self.weights and not any(isinstance(x, keras.KerasTensor) for x in tree.flatten((args, kwargs))):
                 args, kwargs = tree.map_structure(as_symbol, (args, kwargs))
             if not in_stateless_scope():
-                args, kwargs = tree.map_structure(lambda x: Read().symbolic_call(x) if isinstance(x, patches.variable) else x, (args, kwargs))
+                args, kwargs = tree.map_structure(patches.read, (args, kwargs))
             with without_own_activation(self) as after:
                 made = patches.call(self, *args, **kwargs)
             made = made if after is None else after(made)
