@@ -54,6 +54,9 @@ class Size:
             raise ValueError(f"{self} is no multiple of {other}")
         return made(self.per // other, self.plus // other)
 
+    def __truediv__(self, other: "Size") -> float:
+        return self.per / other.per if isinstance(other, Size) and self // other else NotImplemented
+
 
 Dim = Union[int, Size]
 Shape = tuple  # of Dim

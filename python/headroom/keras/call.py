@@ -19,6 +19,7 @@ class Call:
     def __init__(self, operation: Any, args: Sequence[Any], kwargs: dict, training: bool, front: Any) -> None:
         self.op, self.args, self.kwargs, self.training, self.front = operation, list(args), kwargs, training, front
         self.dtype = ""  # of the first tensor, in Keras
+        self.types: dict[int, str] = {}  # of every tensor, in Keras, by the identity of ours
 
     @property
     def real(self) -> bool:
@@ -27,6 +28,15 @@ class Call:
     @property
     def truth(self) -> bool:
         return self.dtype in ("bool", "")
+
+    def shown(self, b: Any, mask: Any, above: float = 0.0) -> Any:
+        """A mask as 1 and 0, whatever numbers it has: what is above is shown, or with 0 what is not 0."""
+        if isinstance(mask, Const):
+            a = mask.array.astype("float32")
+            return Const((a > above if above else a != 0).astype("float32"), mask.shape)
+        if self.types.get(id(mask)) == "bool":
+            return b.cast(b.whole(mask), "f32")
+        return b.compare("greater" if above else "not_equal", b.whole(mask), Const(np.float32(above)))
 
     def x(self) -> Any:
         return self.args[0] if self.args else next(iter(self.kwargs.values()))

@@ -63,7 +63,7 @@ def loss_of(outputs: list, e: Exported, feeds: Mapping[str, np.ndarray], soft: b
         given = [torch.from_numpy(feeds[n]) for n, _, _ in e.inputs[e.reads:]]
         return e.end.total(given, outputs, True) if isinstance(e.end, Goal) else e.end(*given, outputs[0])
     if e.loss == "squares":
-        return sum(o.pow(2).mean() for o in outputs)
+        return sum((o if o.is_floating_point() else o.float()).pow(2).mean() for o in outputs)
     first = outputs[0]
     if e.loss == "cross_entropy":
         class Shape:
@@ -123,8 +123,8 @@ def theirs(model: Any, e: Exported, feeds: Mapping[str, np.ndarray], steps: int,
 
 
 def double_of(model: Any) -> Optional[Any]:
-    """The same model computing in double precision; None for one without a configuration (subclassed)."""
-    if not isinstance(model, keras.Model) or type(model).__name__ not in ("Functional", "Sequential"):
+    """The same model computing in double precision; None for one whose configuration does not make it again."""
+    if not isinstance(model, keras.Model):
         return None
     try:
         text = json.dumps(keras.saving.serialize_keras_object(model))
@@ -133,11 +133,18 @@ def double_of(model: Any) -> Optional[Any]:
     for name in ("mixed_float16", "mixed_bfloat16", "float32"):
         text = text.replace(f'"{name}"', '"float64"')
     own = {type(x).__name__: type(x) for x in model._flatten_layers() if not type(x).__module__.startswith("keras.")}
-    try:  # the model of this process itself
+    plain, policy = keras.config.floatx(), keras.config.dtype_policy()
+    try:  # the model of this process itself, with what its configuration does not say in double precision, too
+        keras.config.set_floatx("float64")
+        keras.config.set_dtype_policy("float64")
         twin = keras.saving.deserialize_keras_object(json.loads(text), custom_objects=own, safe_mode=False)
     except (TypeError, ValueError, KeyError, AttributeError):  # its configuration does not say all of it
         return None
-    if [tuple(a.shape) for a in twin.variables] != [tuple(b.shape) for b in model.variables]:
+    finally:
+        keras.config.set_floatx(plain)
+        keras.config.set_dtype_policy(policy)
+    if [tuple(a.shape) for a in twin.variables] != [tuple(b.shape) for b in model.variables] or \
+            any(str(v.dtype) in ("float32", "float16", "bfloat16") for v in twin.variables):
         return None
     for a, b in zip(twin.variables, model.variables):
         a.assign(b.value)

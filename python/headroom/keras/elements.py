@@ -5,7 +5,7 @@ from typing import Any, Callable, Sequence
 
 import numpy as np
 
-from ..build import Build, Const, Tensor
+from ..build import MASKED, Build, Const, Tensor
 from ..graph import Refused
 from ..size import Size, product
 from .call import LAYERS, Call, layer, operand
@@ -99,13 +99,27 @@ def elu(b: Build, c: Call) -> Tensor:
 
 @layer("Softmax", "LogSoftmax")
 def softmax(b: Build, c: Call) -> Tensor:
-    x, mask = c.x(), c.kwargs.get("mask")
+    """The layer, whose mask hides (a row of which all is hidden becomes 0), and the operations."""
+    x, mask = b.cast(c.x(), "f32"), c.get("mask", 1) if type(c.op).__module__.startswith("keras.src.layers") else None
     axis = getattr(c.op, "axis", -1)
-    if not isinstance(axis, int):
-        raise Refused(f"softmax over the axes {axis}")
+    mask = c.shown(b, mask, 0.5) if mask is not None else None
     if mask is not None:
-        x = b.map2("add", x, b.affine(mask, 1e9, -1e9) if isinstance(mask, Tensor) else operand((mask.array - 1.0) * 1e9))
-    return b.softmax(x, axis, "log_softmax" if "Log" in type(c.op).__name__ else "softmax")
+        x = b.where(mask, x, Const(np.float32(MASKED)))
+    y = over_axes(b, x, axis, "log_softmax" if "Log" in type(c.op).__name__ else "softmax")
+    return y if mask is None else b.map2("mul", y, mask)
+
+
+def over_axes(b: Build, x: Tensor, axis: Any, kind: str) -> Tensor:
+    """Several axes are one, the last."""
+    axes = [a % x.rank for a in ([axis] if isinstance(axis, int) else range(x.rank) if axis is None else axis)]
+    if len(axes) == 1:
+        return b.softmax(x, axes[0], kind)
+    if any(isinstance(x.shape[a], Size) for a in axes):
+        raise Refused(f"softmax over the axes {axis}, of which one is the batch")
+    dims = [d for d in range(x.rank) if d not in axes] + axes
+    x = b.plain(b.permute(x, dims))
+    y = b.softmax(b.reshape(x, x.shape[:-len(axes)] + (product(x.shape[-len(axes):]),)), -1, kind)
+    return b.permute(b.reshape(y, x.shape), [dims.index(d) for d in range(x.rank)])
 
 
 @layer("HardShrink", "SoftShrink")
@@ -206,11 +220,18 @@ def average(b: Build, c: Call) -> Tensor:
 
 
 @layer("Power")
-def power(b: Build, c: Call) -> Tensor:
+def power(b: Build, c: Call) -> Any:
+    """x ** 3; 2 ** x with a base above 0, one or many, is exp(x log 2)."""
     x, y = terms(c)
-    if isinstance(y, Tensor) or y.array.size != 1:
-        raise Refused("a power with an exponent that is no number")
-    return b.map1("power", x, exponent=float(y.array))
+    if isinstance(y, Const) and isinstance(x, Const):
+        return Const(np.power(x.array, y.array))
+    if isinstance(y, Const) and y.array.size and (y.array == y.array.flat[0]).all():
+        raised = b.map1("power", b.cast(x, "f32"), exponent=float(y.array.flat[0]))
+        return raised if y.rank <= x.rank and y.array.size == 1 else b.map2("mul", raised, Const(np.ones(y.shape, "float32")))
+    if isinstance(x, Const) and (x.array > 0).all():
+        return b.map1("exp", b.map2("mul", b.cast(y, "f32"), Const(np.log(x.array.astype("float64")).astype("float32"))))
+    raise Refused("a power of numbers that are not known to be above 0, by an exponent that differs; for a positive base write "
+                  "ops.exp(exponent * ops.log(base))")
 
 
 for _name, _how in {"Equal": "equal", "NotEqual": "not_equal", "Less": "less", "LessEqual": "less_equal",
@@ -224,7 +245,7 @@ def where(b: Build, c: Call) -> Tensor:
     return b.where(*[operand(x) for x in [*c.args, *c.kwargs.values()]])
 
 
-@layer("Cast", "ConvertToTensor", "Identity", "ActivityRegularization")
+@layer("Cast", "ConvertToTensor", "Identity", "Read", "ActivityRegularization")
 def cast(b: Build, c: Call) -> Any:
     """Types follow --precision; whole numbers become real where a layer asks for that, and real ones are cut or become truths."""
     x = operand(c.x())
@@ -326,7 +347,7 @@ def norm(b: Build, c: Call) -> Tensor:
 
 @layer("Argmax")
 def argmax(b: Build, c: Call) -> Tensor:
-    return b.arg_max(c.x(), c.op.axis, c.keep)
+    return b.arg_max(b.cast(c.x(), "f32"), c.op.axis, c.keep)
 
 
 @layer("Cumsum")

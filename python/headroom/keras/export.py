@@ -79,6 +79,8 @@ class Front:
         kwargs = {k: tree.map_structure(self.fill, v) for k, v in node.arguments.kwargs.items()}
         training = self.training if kwargs.get("training") is None else bool(kwargs["training"])
         call = Call(op, args, kwargs, training, self)
+        given = zip(tree.flatten([list(node.arguments.args), node.arguments.kwargs]), tree.flatten([args, kwargs]))
+        call.types = {id(ours): str(k.dtype) for k, ours in given if isinstance(k, keras.KerasTensor)}
         call.dtype = str(node.input_tensors[0].dtype) if node.input_tensors else ""
         try:
             out = LAYERS[name](self.b, call)

@@ -1,5 +1,5 @@
-"""Attention of Keras.  Masks of keys become numbers that are added to the scores.  From a query that is masked itself all keys are
-hidden: each has the same share there, or none."""
+"""Attention of Keras.  Masks of keys become numbers that are added to the scores.  Where all keys are hidden from a query (it is padding
+itself, or all that it may see is), each has the same share, or none."""
 from __future__ import annotations
 
 from typing import Any, Optional
@@ -8,30 +8,55 @@ import numpy as np
 
 from ..build import MASKED, Build, Const, Tensor
 from ..graph import Refused
+from ..size import Size
 from .call import Call, layer
 
 
-def added(b: Build, mask: Any) -> Any:
+def added(b: Build, shown: Any) -> Any:
     """1 and 0 as 0 and a number that hides."""
-    if isinstance(mask, Const):
-        return Const(np.where(mask.array.astype(bool), np.float32(0), np.float32(MASKED)), mask.shape)
-    return b.affine(b.cast(mask, "f32"), -MASKED, MASKED)
+    if isinstance(shown, Const):
+        return Const(np.where(shown.array != 0, np.float32(0), np.float32(MASKED)), shown.shape)
+    return b.affine(shown, -MASKED, MASKED)
 
 
-def of_scores(b: Build, c: Call) -> Optional[Any]:
-    """What is added to the scores (B, H, T, S): the masks of keys (B, S), and that of pairs (T, S), (B, T, S) or (B, H, T, S)."""
+def both(b: Build, u: Optional[Any], v: Any) -> Any:
+    return v if u is None else Const(u.array * v.array) if isinstance(u, Const) and isinstance(v, Const) else b.map2("mul", u, v)
+
+
+def shown_keys(b: Build, c: Call) -> Optional[Any]:
+    """What is shown of (B, H, T, S): by the masks of keys (B, S), and that of pairs (T, S), (B, T, S) or (B, H, T, S)."""
     out = None
     for name in ("value_mask", "key_mask"):
         mask = c.kwargs.get(name)
         if mask is not None:
-            m = added(b, b.reshape(b.whole(mask), (mask.shape[0], 1, 1, mask.shape[1])))
-            out = m if out is None else b.minimum(out, m)
+            m = c.shown(b, mask)
+            out = both(b, out, b.reshape(b.tensor(m), (m.shape[0], 1, 1, m.shape[1])))
     mask = c.kwargs.get("attention_mask")
     if mask is not None:
-        m = added(b, mask)
-        m = b.unsqueeze(b.whole(m), 1) if m.rank == 3 else m
-        out = m if out is None else b.minimum(out, m)
+        m = c.shown(b, mask)
+        if m.rank == 3:
+            m = Const(m.array[:, None]) if isinstance(m, Const) and not isinstance(m.shape[0], Size) else b.unsqueeze(b.whole(m), 1)
+        out = both(b, out, m)
     return out
+
+
+def seen(b: Build, keys: Any, queries: int, causal: bool) -> Any:
+    """Of what is shown: 1 for a query that sees any key, (.., T or 1, 1).  With `causal` it sees none behind its own place."""
+    if isinstance(keys, Const) and not any(isinstance(d, Size) for d in keys.shape):
+        a = keys.array * (np.tril(np.ones((queries, keys.shape[-1]), "float32")) if causal else 1)
+        return Const(a.max(-1, keepdims=True).astype("float32"))
+    keys = b.tensor(keys)
+    if not causal:
+        return b.reduce("max", keys, [keys.rank - 1], True)
+    if keys.shape[-2] != 1:
+        keys = b.map2("mul", keys, Const(np.tril(np.ones((queries, keys.shape[-1]), "float32"))))
+        return b.reduce("max", keys, [keys.rank - 1], True)
+    count = b.cum_sum(keys, keys.rank - 1)
+    if queries > keys.shape[-1]:
+        count = b.border(count, keys.rank - 1, 0, queries - keys.shape[-1], "replicate")
+    count = b.slice(count, keys.rank - 1, 0, queries)
+    any_ = b.compare("greater", count, Const(np.float32(0)))
+    return b.permute(any_, [*range(keys.rank - 2), keys.rank - 1, keys.rank - 2])
 
 
 @layer("MultiHeadAttention", "GroupedQueryAttention", "GroupQueryAttention")
@@ -50,11 +75,13 @@ def attention(b: Build, c: Call) -> Any:
     whole = bool(c.kwargs.get("return_attention_scores") or rate)
     causal, rate = bool(c.kwargs.get("use_causal_mask")), float(rate) if c.training else 0.0
     shares: Any = None
+    keys = shown_keys(b, c)
+    mask = None if keys is None else added(b, keys)
     if c.kwargs.get("return_attention_scores"):
-        y, shares = b.attention_and_shares(q, k, v, of_scores(b, c), causal, None, rate)
+        y, shares = b.attention_and_shares(q, k, v, mask, causal, None, rate)
     else:
-        y = b.attention(q, k, v, of_scores(b, c), causal, None, rate)
-    y, shares = of_hidden_rows(b, c, y, (q, k, v), shares, whole)
+        y = b.attention(q, k, v, mask, causal, None, rate)
+    y, shares = of_hidden_rows(b, c, y, (q, k, v), shares, whole, keys, causal)
     heads, depth = op._output_dense.kernel.shape[:2]
     y = b.permute(y, (0, 2, 1, 3))
     y = b.reshape(y, y.shape[:2] + (heads * depth,))
@@ -63,25 +90,31 @@ def attention(b: Build, c: Call) -> Any:
     return y if shares is None else [y, shares]
 
 
-def of_hidden_rows(b: Build, c: Call, y: Tensor, qkv: tuple, shares: Optional[Tensor], whole: bool) -> tuple[Tensor, Optional[Tensor]]:
-    """`whole`: Keras makes the scores, for dropout or because they are asked for, and then has 0 there."""
-    mask = c.kwargs.get("query_mask")
-    if mask is None:
+def of_hidden_rows(b: Build, c: Call, y: Tensor, qkv: tuple, shares: Optional[Tensor], whole: bool, keys: Optional[Any],
+                   causal: bool) -> tuple[Tensor, Optional[Tensor]]:
+    """`whole`: Keras makes the scores, for dropout or because they are asked for, and then has 0 there.  Where it does not, a mask alone
+    hides all keys alike, and so does ours."""
+    mask, shown = c.kwargs.get("query_mask"), None
+    if mask is not None:
+        shown = b.reshape(b.tensor(c.shown(b, mask)), (mask.shape[0], 1, mask.shape[1], 1))
+    if keys is not None and (whole or causal):
+        shown = both(b, shown, seen(b, keys, y.shape[2], causal))
+    if shown is None or isinstance(shown, Const) and shown.array.all():
         return y, shares
-    shown = b.reshape(b.cast(b.whole(mask), "f32"), (mask.shape[0], 1, mask.shape[1], 1))
     if whole:
         return b.map2("mul", y, shown), None if shares is None else b.map2("mul", shares, shown)
     return b.where(shown, y, alike(b, *qkv)), shares
 
 
-def alike(b: Build, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+def alike(b: Build, q: Tensor, k: Tensor, v: Tensor, scale: Optional[float] = None) -> Tensor:
     """Every key has the same share.  The scores are lost in what hides them, but not their gradient: it is that of a sum of values by
     the scores, which is 0 here."""
     if k.shape[1] != q.shape[1]:
         k, v = (b._repeat_heads(x, q.shape[1]) for x in (k, v))
     mean = b.reduce("mean", v, [2], True)
     away = b.map1("stop_gradient", b.map2("sub", v, mean))
-    z = b.affine(b.matmul(q, b.matmul(b.permute(k, (0, 1, 3, 2)), away)), float(q.shape[3]) ** -0.5 / k.shape[2])
+    scale = float(q.shape[3]) ** -0.5 if scale is None else scale
+    z = b.affine(b.matmul(q, b.matmul(b.permute(k, (0, 1, 3, 2)), away)), scale / k.shape[2])
     return b.map2("add", b.map2("sub", z, b.map1("stop_gradient", z)), mean)
 
 
@@ -104,5 +137,10 @@ def dot_product(b: Build, c: Call) -> Tensor:
     if getattr(c.op, "attn_logits_soft_cap", None) is not None:
         raise Refused("dot_product_attention with a soft cap")
     scale = c.get("scale", 5)
-    y = b.attention(q, k, v, added(b, mask) if mask is not None else bias, bool(c.op.is_causal), scale)
+    shown, causal = None if mask is None else c.shown(b, mask), bool(c.op.is_causal)
+    y = b.attention(q, k, v, bias if shown is None else added(b, shown), causal, scale)
+    if shown is not None and causal:
+        rows = seen(b, shown, y.shape[2], True)
+        if not (isinstance(rows, Const) and rows.array.all()):
+            y = b.where(rows, y, alike(b, q, k, v, scale))
     return b.permute(y, (0, 2, 1, 3))

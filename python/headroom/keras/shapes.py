@@ -29,10 +29,17 @@ def reshape(b: Build, c: Call) -> Tensor:
         to = [x.shape[0], *c.op.target_shape]
     else:
         to = list(c.get("newshape", 1))
-    if -1 in to and None in to:
-        to[to.index(None)] = x.shape[0]
+    if -1 in to and None in to or to.count(None) > 1:  # those that are open are as they were
+        to = [x.shape[i] if d is None and i < x.rank else d for i, d in enumerate(to)]
     rest = product(d for d in to if d not in (-1, None))
     return b.reshape(x, tuple(divided(product(x.shape), rest) if d in (-1, None) else d for d in to))
+
+
+@layer("Reshaped")
+def reshaped(b: Build, c: Call) -> Tensor:
+    if product(c.x().shape) != product(c.op.to):
+        raise Refused(f"a reshape of {list(c.x().shape)} to {list(c.op.to)}, which has another number of elements")
+    return b.reshape(b.tensor(operand(c.x())), c.op.to)
 
 
 @layer("Permute")
@@ -187,7 +194,18 @@ def take(b: Build, c: Call) -> Tensor:
 
 @layer("TakeAlongAxis")
 def take_along(b: Build, c: Call) -> Tensor:
-    return b.take_along(c.x(), c.get("indices", 1), c.op.axis)
+    """Both are repeated to one shape, but for the axis."""
+    x, ids, axis = b.whole(operand(c.x())), operand(c.get("indices", 1)), c.op.axis
+    if axis is None:
+        raise Refused("take_along_axis without an axis: flatten with ops.reshape(x, (-1,)) and give axis=0")
+    axis %= x.rank
+    wide = [u if v == 1 else v for u, v in zip(x.shape, ids.shape)]
+    for d in range(x.rank):
+        if d != axis and ids.shape[d] != wide[d]:
+            ids = b.broadcast(b.whole(ids), tuple(s if i == axis else w for i, (s, w) in enumerate(zip(ids.shape, wide))))
+        if d != axis and x.shape[d] != wide[d]:
+            x = b.broadcast(x, tuple(s if i == axis else w for i, (s, w) in enumerate(zip(x.shape, wide))))
+    return b.take_along(x, ids, axis)
 
 
 @layer("OneHot", "CategoryEncoding")
@@ -220,7 +238,8 @@ def sort(b: Build, c: Call) -> Tensor:
 @layer("GetItem")
 def get_item(b: Build, c: Call) -> Tensor:
     x, key = c.args[0], c.args[1] if len(c.args) > 1 else c.op.key
-    key = list(key) if isinstance(key, tuple) else [key]
+    several = isinstance(key, tuple) or isinstance(key, list) and any(k is None or isinstance(k, slice) for k in key)
+    key = list(key) if several else [key]
     if any(k is Ellipsis for k in key):
         i = next(i for i, k in enumerate(key) if k is Ellipsis)
         key[i:i + 1] = [slice(None)] * (x.rank - len([k for k in key if k is not None]) + 1)

@@ -19,10 +19,12 @@ from keras.src.backend.common.stateless_scope import in_stateless_scope
 
 from ..graph import Refused
 from ..place import raised_at
+from ..size import Size
+from .batch import OPEN, is_batch, size_of_batch, sized
 from .call import LAYERS
 from .elements import is_own
 from .goal import Goal
-from .loops import OPEN, OPENED, size_of_batch
+from .loops import OPENED
 
 
 def whole(operation: Any) -> bool:
@@ -61,6 +63,12 @@ def unrolled(self: Any, sequences: Any, initial_state: Any = None, mask: Any = N
     return [out, *state] if self.return_state else out
 
 
+def raised(e: Exception) -> str:
+    """The user's line that a refusal came from."""
+    at = raised_at(e)
+    return f", {at}" if at else ""
+
+
 def open_call(self: Any, *args: Any, **kwargs: Any) -> Any:
     try:
         if isinstance(self, keras.layers.TimeDistributed):
@@ -69,12 +77,12 @@ def open_call(self: Any, *args: Any, **kwargs: Any) -> Any:
             return unrolled(self, *args, **kwargs)
         return self.call(*args, **kwargs)
     except Refused as e:
-        raise e if e.where else Refused(e.what, f"layer {self.path}") from None
+        raise e if e.where else Refused(e.what, f"layer {self.path or self.name}" + raised(e)) from None
     except Exception as e:
         lines = str(e).strip().splitlines() or [type(e).__name__]
-        at = raised_at(e)
-        raise Refused(f"its call() cannot be traced with symbolic tensors: {lines[0]}",
-                      f"layer {self.path} ({type(self).__name__})" + (f", {at}" if at else "")) from e
+        advice = "; write x = ops.slice_update(x, start, part)" if "item assignment" in lines[0] else ""
+        raise Refused(f"its call() cannot be traced with symbolic tensors: {lines[0]}{advice}",
+                      f"layer {self.path or self.name} ({type(self).__name__})" + raised(e)) from e
 
 
 OPERATORS = {"__add__": ("add", False), "__radd__": ("add", True), "__sub__": ("subtract", False), "__rsub__": ("subtract", True),
@@ -132,20 +140,49 @@ class Drawn(keras.Operation):
         self.of, self.shape, self.low, self.high = of, shape, low, high
 
     def compute_output_spec(self, x: Any) -> Any:
-        return keras.KerasTensor(self.shape, dtype="float32")
+        return keras.KerasTensor(tuple(None if is_batch(d) else d for d in self.shape), dtype="float32")
 
     def call(self, x: Any) -> Any:
+        raise NotImplementedError
+
+
+class Read(keras.Operation):
+    """A variable that is an argument of a layer, which Keras would make a known tensor."""
+
+    def compute_output_spec(self, v: Any) -> Any:
+        return keras.KerasTensor(v.shape, dtype=v.dtype)
+
+    def call(self, v: Any) -> Any:
         raise NotImplementedError
 
 
 def random_of(of: str, plain: Any) -> Any:
     def f(shape: Any, low: float = 0.0, high: float = 1.0, dtype: Any = None, seed: Any = None, **named: float) -> Any:
         low, high = named.get("mean", named.get("minval", low)), named.get("stddev", named.get("maxval", high))
-        if None not in shape:
+        if not any(is_batch(d) for d in shape):
             return plain(shape, low, high, dtype=dtype, seed=seed)
         nothing = keras.KerasTensor((), dtype="float32")
         nothing.headroom_array = 0.0
-        return Drawn(of, tuple(shape), low, high).symbolic_call(nothing)
+        y = Drawn(of, tuple(shape), low, high).symbolic_call(nothing)
+        y.headroom_size = next((d for d in shape if isinstance(d, Size)), Size(1))
+        return y
+
+    return f
+
+
+def sizes_of(plain: Any) -> Any:
+    """EinsumDense(output_shape=(None, 8)) says None for a length that its input shows: the letters of the equation say which it is."""
+    def f(self: Any, input_shape: Any) -> tuple:
+        shape, (left, right) = plain(self, input_shape), self.equation.replace(" ", "").split("->")
+        given, known = left.split(",")[0], list(shape)
+        letters, places = given.split("..."), right.split("...")
+        sizes = dict(zip(letters[0], input_shape))
+        sizes.update(zip(reversed(letters[-1]), reversed(list(input_shape))) if len(letters) > 1 else ())
+        for of, order in ((places[0], 1), (places[-1][::-1], -1)) if len(places) > 1 else ((places[0], 1),):
+            for i, letter in enumerate(of):
+                at = i if order > 0 else len(known) - 1 - i
+                known[at] = sizes.get(letter) if known[at] is None else known[at]
+        return tuple(known)
 
     return f
 
@@ -186,7 +223,11 @@ class Patches:
         self.operation = keras.Operation.symbolic_call
         self.shaped = {n: getattr(ops, n) for n in OPEN}
         self.add_loss, self.losses = keras.Layer.add_loss, []
+        self.einsum = keras.layers.EinsumDense.compute_output_shape
         self.filtered = keras.config.is_traceback_filtering_enabled()
+
+    def read(self, x: Any) -> Any:
+        return Read().symbolic_call(x) if isinstance(x, self.variable) else x
 
     def enter(self) -> None:
         patches = self
@@ -213,6 +254,7 @@ class Patches:
             inner = isinstance(operation, keras.Layer)
             node.headroom_layer = operation.path if inner else patches.within[-1] if patches.within else ""
             node.headroom_number = patches.count
+            sized(operation, node.input_tensors, node.output_tensors)
             patches.count += 1
             return node
 
@@ -220,6 +262,8 @@ class Patches:
             """A layer with weights that is called on known numbers (positions) is part of the graph all the same."""
             if self.weights and not any(isinstance(x, keras.KerasTensor) for x in tree.flatten((args, kwargs))):
                 args, kwargs = tree.map_structure(as_symbol, (args, kwargs))
+            if not in_stateless_scope():
+                args, kwargs = tree.map_structure(patches.read, (args, kwargs))
             with without_own_activation(self) as after:
                 made = patches.call(self, *args, **kwargs)
             made = made if after is None else after(made)
@@ -229,6 +273,7 @@ class Patches:
             return made
 
         def operation(self: Any, *args: Any, **kwargs: Any) -> Any:
+            args = tuple(size_of_batch(x) if isinstance(x, Size) else x for x in args)
             f = OPENED.get(type(self).__name__)
             return f(self, *args, **kwargs) if f is not None else patches.operation(self, *args, **kwargs)
 
@@ -262,6 +307,7 @@ class Patches:
         self.random.dropout = drawn
         for of in ("normal", "uniform"):
             setattr(self.random, of, random_of(of, self.draws[of]))
+        keras.layers.EinsumDense.compute_output_shape = sizes_of(self.einsum)
         for n in self.fused:
             setattr(keras.layers.Bidirectional, n, lambda *args: False)
         keras.config.disable_traceback_filtering()
@@ -273,6 +319,7 @@ class Patches:
             setattr(ops, n, f)
         for m in self.modules:
             m.Node = self.node
+        keras.layers.EinsumDense.compute_output_shape = self.einsum
         for n, f in self.fused.items():
             setattr(keras.layers.Bidirectional, n, f)
         for m in self.readers:
@@ -359,7 +406,10 @@ def inputs_of(model: Any, shapes: Optional[Sequence[tuple]], types: Optional[Seq
     for i, (name, shape, dtype) in enumerate(found):
         shape = (None, *(shapes[i] if shapes else shape[1:]))
         if None in shape[1:]:
-            raise Refused(f"the input {name} is open in more than its batch; give its sizes: --input 'f32[N,128]'")
+            flags = " ".join(f"--input '{'i' if 'float' not in t else 'f'}32[{','.join(['N', *(str(d or 128) for d in s[1:])])}]'"
+                             for _, s, t in found)
+            raise Refused(f"the input {name} is open in more than its batch; give the sizes of {'the input' if len(found) == 1 else 'all'}"
+                          + (f" ({', '.join(n for n, _, _ in found)}, in this order)" if len(found) > 1 else "") + f", such as {flags}")
         xs.append(keras.KerasTensor(shape, dtype=types[i] if types else dtype, name=name))
     return xs
 
