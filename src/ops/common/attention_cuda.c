@@ -190,10 +190,7 @@ static void cut_mask(cut *c, const hri_attention *a, hr_addr mask) {
     if (!c->hopper) {
         snprintf(c->defines + used, sizeof c->defines - used,
                  " -DMASKED=1 -DMELEM=%s -DMROWS=%d -DDROP=%d", hri_gpu_type(x->mask_type),
-                 x->mask_row != 0,
-                 !(x->drop > 0.0f)  ? 0
-                 : a->keys % 4 == 0 ? 4
-                                    : 1);
+                 x->mask_row != 0, x->drop > 0.0f);
     }
     c->extra = hri_attention_masks_of(a, mask);
 }
