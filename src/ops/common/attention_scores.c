@@ -29,15 +29,16 @@ static int tried(const char *name) {
 
 typedef struct cut {
     int depth, groups,
-        blocks;          /* of the kernels; warpgroups of a block; blocks of a multiprocessor */
-    int early;           /* the next tile is begun before this one is over */
-    int kind;            /* of mask */
-    int taken;           /* nobody looks at the mask first */
-    int split;           /* warpgroups wait for one another's tiles alone */
+        blocks; /* of the kernels; warpgroups of a block; blocks of a multiprocessor */
+    int early;  /* the next tile is begun before this one is over */
+    int kind;   /* of mask */
+    int taken;  /* nobody looks at the mask first */
+    int split;  /* warpgroups wait for one another's tiles alone */
     int light, alone;
-    int sum_groups, deep, back; /* of the sum: warpgroups of a block; waits a step later; begins with the last keys */
+    int sum_groups, deep,
+        back; /* of the sum: warpgroups of a block; waits a step later; begins with the last keys */
     int64_t own, sum_own; /* rows of a block */
-    int64_t heads, turn; /* of k and v; of those in a turn */
+    int64_t heads, turn;  /* of k and v; of those in a turn */
     int64_t pitch; /* of rows of the mask that are written again, in elements; 0: they are not */
     uint64_t delta_bytes, look_bytes, copy_bytes, scores_bytes;
     uint64_t keys_shared, sum_shared;
@@ -63,8 +64,8 @@ static void cut_shared(cut *c, const hri_attention *a) {
         c->kind == HRI_ATTENTION_WHOLE_ROWS || c->kind == HRI_ATTENTION_BITS_AND_NUMBERS
             ? (uint64_t)(c->own * TILE) * hr_type_bytes(a->extra.mask_type) + 64
             : 0;
-    c->keys_shared = 1024 + 64 + 2 * own + STAGES * (2 * tile + 2 * TILE * sizeof(float)) + 2 * mask +
-                     (uint64_t)(hri_gpu_up(a->queries, TILE) * a->group) * 4;
+    c->keys_shared = 1024 + 64 + 2 * own + STAGES * (2 * tile + 2 * TILE * sizeof(float)) +
+                     2 * mask + (uint64_t)(hri_gpu_up(a->queries, TILE) * a->group) * 4;
     c->sum_shared = 1024 + (uint64_t)(STAGES + c->deep) * (tile + (uint64_t)c->sum_own * TILE * 2) +
                     (uint64_t)hri_gpu_up(a->keys, TILE) * 4;
 }
@@ -93,17 +94,17 @@ static void cut_tries(cut *c, const hri_attention *a) {
     c->early = c->groups == 2 && tried("HEADROOM_TRY_EARLY") ? 1 : c->early;
     c->split = c->groups == 2 && c->early ? tried("HEADROOM_TRY_SPLIT") : 0;
     /* Of a mask that few heads share, looking takes longer than what is passed over saves. */
-    c->taken = tried("HEADROOM_TRY_TAKEN") && c->kind == HRI_ATTENTION_WHOLE_ROWS && !c->pitch && !a->causal &&
-               x->mask_samples * x->mask_heads * FEW >= a->batch * a->heads;
+    c->taken = tried("HEADROOM_TRY_TAKEN") && c->kind == HRI_ATTENTION_WHOLE_ROWS && !c->pitch &&
+               !a->causal && x->mask_samples * x->mask_heads * FEW >= a->batch * a->heads;
 }
 
 static int cut_init(cut *c, const hri_attention *a, hri_gpu *gpu, hr_addr mask) {
     const hri_attention_extra *x = &a->extra;
     const uint64_t shared = hri_gpu_warpgroup_shared(gpu);
     const int drops = x->drop > 0.0f;
-    if (!x->on || (x->mask_samples <= 0 && !drops) ||
-        a->scale <= 0.0f || a->type == HR_TYPE_F32 || a->depth % 8 != 0 || a->depth <= 0 ||
-        a->depth > DEPTH_MOST || a->batch * a->heads * a->queries <= 0 || a->keys <= 0) {
+    if (!x->on || (x->mask_samples <= 0 && !drops) || a->scale <= 0.0f || a->type == HR_TYPE_F32 ||
+        a->depth % 8 != 0 || a->depth <= 0 || a->depth > DEPTH_MOST ||
+        a->batch * a->heads * a->queries <= 0 || a->keys <= 0) {
         return 0;
     }
     /* Blocks of one warpgroup wait for nobody, larger ones read less: as measured on an H200. */
@@ -203,10 +204,10 @@ static hr_status turn(const hri_attention *a, const hri_gpu_call *c, const cut *
     const hri_gpu_grid keys = {.x = (uint32_t)(count * hri_gpu_up(a->keys, k->own)),
                                .threads = (uint32_t)(2 * k->own),
                                .shared_bytes = (uint32_t)k->keys_shared};
-    const hri_gpu_grid queries = {.x =
-                                      (uint32_t)(count * a->group * hri_gpu_up(a->queries, k->sum_own)),
-                                  .threads = (uint32_t)(2 * k->sum_own),
-                                  .shared_bytes = (uint32_t)k->sum_shared};
+    const hri_gpu_grid queries = {
+        .x = (uint32_t)(count * a->group * hri_gpu_up(a->queries, k->sum_own)),
+        .threads = (uint32_t)(2 * k->sum_own),
+        .shared_bytes = (uint32_t)k->sum_shared};
     const hr_status status =
         hri_gpu_launch(c->gpu, &hri_cu_attention_hopper_grad, defines, "attention_grad_keys", &keys,
                        HRI_GPU_ARGS(&q, &key, &v, &dout, &lse, &delta, &dk, &dv, &shape, &l.mask,

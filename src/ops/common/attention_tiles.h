@@ -171,7 +171,8 @@ static inline void hri_at_kept(const hri_attention *a, int64_t b, int64_t h, int
     uint32_t draws[HRI_AT_K_MOST];
     if (e->drop > 0.0f && n > 0) {
         hri_random_fill_u32(e->seed, e->step, e->node, e->first_sample + (uint32_t)b,
-                            (uint64_t)((h * a->queries + i) * hri_at_up(a->keys, 4) + k0), draws, (size_t)n);
+                            (uint64_t)((h * a->queries + i) * hri_at_up(a->keys, 4) + k0), draws,
+                            (size_t)n);
     }
     for (int64_t k = 0; k < n; k++) {
         out[k] = e->drop > 0.0f ? (hri_random_to_float(draws[k]) >= e->drop ? by : 0.0f) : 1.0f;

@@ -44,9 +44,8 @@ HR_INLINE hr_u32 look(const hr_pack<MELEM, EACH> &x) {
     return all;
 }
 
-HR_KERNEL __launch_bounds__(THREADS)
-    attention_flags(const MELEM *mask, hr_u8 *flags, hr_i64 count, hr_i64 rows, hr_i64 keys,
-                    MELEM *, hr_i64) {
+HR_KERNEL __launch_bounds__(THREADS) attention_flags(const MELEM *mask, hr_u8 *flags, hr_i64 count,
+                                                     hr_i64 rows, hr_i64 keys, MELEM *, hr_i64) {
     const hr_u32 tile = blockIdx.x * (THREADS / 32) + threadIdx.x / 32;
     if (tile >= count) {
         return; // the whole warp
