@@ -20,7 +20,6 @@ enum {
     KEYS = HRI_ATTENTION_TILE_KEYS,
     DEPTH = 64,
     DEPTH_MOST = 128,
-    DRAWS = 4,
     WARPS = 8,
     BARS = 6, /* at most, of each kind */
     ONES_BYTES = 512,
@@ -143,8 +142,8 @@ static int fits_deep(const hri_attention *a, hri_gpu *gpu) {
 static int fits(const hri_attention *a, hri_gpu *gpu) {
     const hri_attention_extra *x = &a->extra;
     const int drops = x->drop > 0.0f;
-    return x->on && (hri_attention_has_mask(a) || drops) && (!drops || a->keys % DRAWS == 0) &&
-           a->scale > 0.0f && a->type != HR_TYPE_F32 && a->depth % 8 == 0 && a->depth > 0 &&
+    return x->on && (hri_attention_has_mask(a) || drops) && a->scale > 0.0f &&
+           a->type != HR_TYPE_F32 && a->depth % 8 == 0 && a->depth > 0 &&
            (!deep(a) || fits_deep(a, gpu)) && a->batch * a->heads * a->queries > 0 && a->keys > 0 &&
            a->keys < 65536 * KEYS && x->mask_row < INT32_MAX / 8 && a->k.row == a->v.row &&
            a->k.row < INT32_MAX / 2 &&

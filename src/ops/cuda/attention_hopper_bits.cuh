@@ -272,7 +272,7 @@ HR_INLINE void weigh_hidden(ELEM *o, float *lse, const MELEM *mask, const ELEM *
     for (hr_i64 j = 0; j < keys; j++) {
         if (DROP && j % 4 == 0) {
             hr_philox(control->seed, control->step, e.node, control->first_sample + sample,
-                      (hr_u32)((hr_u64)row * (hr_u64)a.keys / 4 + (hr_u64)j / 4), w);
+                      (hr_u32)((hr_u64)row * (((hr_u64)a.keys + 3) / 4) + (hr_u64)j / 4), w);
         }
         if (hr_load(mask[j]) == most && most > none()) {
             const hr_u32 draw = j & 2 ? (j & 1 ? w[3] : w[2]) : (j & 1 ? w[1] : w[0]);
