@@ -43,7 +43,7 @@ typedef struct bits_shape {
 } bits_shape;
 
 /* What is tried, HEADROOM_TRY_C added up; 0: nothing. */
-enum { TRY_LISTED = 1, TRY_SLOWLY = 2, TRY_SPREAD = 4, TRY_FEWER = 8, TRY_MAKING = 16, TRY_AHEAD = 64 };
+enum { TRY_LISTED = 1, TRY_SLOWLY = 2, TRY_SPREAD = 4, TRY_FEWER = 8, TRY_MAKING = 16, TRY_AHEAD = 64, TRY_ONCE = 128 };
 static int tried(int what) {
     static int all = -1;
     if (all < 0) {
@@ -366,7 +366,7 @@ static hr_status wide_run(const hri_attention *a, const hri_gpu_call *c,
     snprintf(defines, sizeof defines,
              "-DELEM=%s -DMELEM=%s -DDP=%d -DCAUSAL=%d -DBACKWARD=0 -DWGS=%d -DBLOCKS=1 -DMASK=0 "
              "-DRING=%d -DLEAD=1 -DONES=%d -DNUMBERS=%d -DKEYED=%d "
-             "-DPLANES=%d -DTWO_PARTS=%d -DNUMBER_ROOMS=%d -DMAKING=%d -DLISTED=%d -DSLOWLY=%d -DAHEAD=%d",
+             "-DPLANES=%d -DTWO_PARTS=%d -DNUMBER_ROOMS=%d -DMAKING=%d -DLISTED=%d -DSLOWLY=%d -DFETCHED=%d",
              hri_gpu_type(a->type), hri_gpu_type(hri_attention_adds(a) ? x->mask_type : a->type),
              DEPTH, a->causal != 0, WIDE / 64, r.ring, !hri_attention_adds(a) && !keyed_,
              hri_attention_adds(a), keyed_, spread ? (int)hri_attention_spread_planes(a) : 1,
@@ -413,11 +413,12 @@ static hr_status pairs_run(const hri_attention *a, const hri_gpu_call *c,
     }
     snprintf(defines, sizeof defines,
              "-DELEM=%s -DMELEM=%s -DDP=%d -DCAUSAL=%d -DBACKWARD=0 -DWGS=%d -DBLOCKS=1 -DMASK=0 "
-             "-DNUMBERS=%d -DKEYED=%d -DPAIRS=1 -DDIRECT=%d -DPIECED=%d -DSPREAD=%d -DMAKING=%d",
+             "-DNUMBERS=%d -DKEYED=%d -DPAIRS=1 -DDIRECT=%d -DPIECED=%d -DSPREAD=%d -DMAKING=%d -DONCE=%d",
              hri_gpu_type(a->type),
              hri_gpu_type(hri_attention_adds(a) ? a->extra.mask_type : a->type), DEPTH_MOST,
              a->causal != 0, OWN / 64, hri_attention_adds(a), hri_attention_keyed(a),
-             taken(a, c->gpu), pieced(a), pieced(a) && halved(a), making != NULL);
+             taken(a, c->gpu), pieced(a), pieced(a) && halved(a), making != NULL,
+             tried(TRY_ONCE));
     const hri_gpu_grid grid = {.x = items < processors ? items : processors,
                                .threads = PAIRS_THREADS,
                                .shared_bytes = (uint32_t)pairs_shared(a)};

@@ -32,8 +32,8 @@
 #ifndef LISTED // a warp lists the tiles that a piece sees, ahead of the one that feeds
 #define LISTED 0
 #endif
-#ifndef AHEAD // and has the second cache get them
-#define AHEAD 0
+#ifndef FETCHED // and has the second cache get them
+#define FETCHED 0
 #endif
 #ifndef SLOWLY // masks are looked at no more than two pieces ahead, so that they stay in the second cache
 #define SLOWLY 0

@@ -76,7 +76,7 @@ HR_INLINE void load_pieces(hr_u32 (&x)[MASK_WORDS], const NUMS *const (&at)[2], 
         x[4 * i + 2] = y.z;
         x[4 * i + 3] = y.w;
 #else
-        asm volatile("ld.global.nc.v4.u32 {%0, %1, %2, %3}, [%4];"
+        asm volatile(LOAD_NUMBERS " {%0, %1, %2, %3}, [%4];"
                      : "=r"(x[4 * i]), "=r"(x[4 * i + 1]), "=r"(x[4 * i + 2]), "=r"(x[4 * i + 3])
                      : "l"(from));
 #endif

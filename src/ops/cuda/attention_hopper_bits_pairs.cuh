@@ -6,6 +6,14 @@
 #ifndef SPREAD // numbers of f32 are two of bf16 (attention_spread.cu)
 #define SPREAD 0
 #endif
+#ifndef ONCE // numbers pass by the first cache, and the second one gets all of a step
+#define ONCE 0
+#endif
+#if ONCE
+#define LOAD_NUMBERS "ld.global.nc.L1::no_allocate.L2::256B.v4.u32"
+#else
+#define LOAD_NUMBERS "ld.global.nc.v4.u32"
+#endif
 #define NO_WORDS (DIRECT || SPREAD || MAKING)
 template <typename T, int S> struct added_as {
     typedef T type;

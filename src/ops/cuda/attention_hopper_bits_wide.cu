@@ -141,7 +141,7 @@ HR_INLINE void fetch_box(const tensor_map &map, int x, int y, int z, int w) {
                  : "memory");
 #endif
 }
-// AHEAD: tiles of a piece come to the second cache while the piece before it is computed; those that share them share the work.
+// FETCHED: tiles of a piece come to the second cache while the piece before it is computed; those that share them share the work.
 HR_INLINE void fetch_ahead(const piece &p, const hr_u32 *order, const tensor_map &k, const tensor_map &v,
                            const tensor_map &numbers, const shape &a, const bits_shape &e) {
     const int steps = (int)(order[-1] & ~SOME_ADD), share = p.q0 / OWN % 4;
@@ -175,7 +175,7 @@ HR_INLINE void list_all(const room &r, const tensor_map &k, const tensor_map &v,
         __syncwarp();
         if (threadIdx.x % 32 == 0) {
             bar_arrive(r.full_list + mine.slot);
-            if (AHEAD && w != blockIdx.x) {
+            if (FETCHED && w != blockIdx.x) {
                 fetch_ahead(p, r.order(mine.slot), k, v, numbers, a, e);
             }
         }
