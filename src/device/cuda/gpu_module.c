@@ -301,15 +301,17 @@ typedef struct launch_config {
     launch_attribute *attributes;
     unsigned int count;
 } launch_config;
-typedef CUresult early_fn(const launch_config *config, CUfunction function, void **arguments, void **extra);
+typedef CUresult early_fn(const launch_config *config, CUfunction function, void **arguments,
+                          void **extra);
 static early_fn *early_of(const char *kernel) {
-    static const char *const early[] = {"attention_forward_wide", "attention_forward_pairs", "attention_words",
-                                        "attention_spread"};
+    static const char *const early[] = {"attention_forward_wide", "attention_forward_pairs",
+                                        "attention_words", "attention_spread"};
     static early_fn *found;
     static int looked;
     if (!looked) {
         const char *const text = getenv("HEADROOM_TRY_C");
-        void *const driver = text && atoi(text) & 32 ? dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD) : NULL;
+        void *const driver =
+            text && atoi(text) & 32 ? dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD) : NULL;
         void *const at = driver ? dlsym(driver, "cuLaunchKernelEx") : NULL;
         memcpy(&found, &at, sizeof found);
         looked = 1;
@@ -338,7 +340,8 @@ static hr_status launch_entered(hri_gpu *gpu, const hri_gpu_source *source, cons
         return status;
     }
     early_fn *const early = early_of(kernel);
-    launch_attribute serialized = {.id = 6, .value = 1}; /* CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION */
+    launch_attribute serialized = {
+        .id = 6, .value = 1}; /* CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION */
     const launch_config config = {.grid = {grid->x, grid->y ? grid->y : 1, grid->z ? grid->z : 1},
                                   .block = {grid->threads, 1, 1},
                                   .shared_bytes = grid->shared_bytes,
@@ -348,9 +351,9 @@ static hr_status launch_entered(hri_gpu *gpu, const hri_gpu_source *source, cons
     const CUresult result =
         HRI_FAULT(LAUNCH) ? CUDA_ERROR_UNKNOWN
         : early           ? early(&config, f->function, (void **)args, NULL)
-            : gpu->cu->cuLaunchKernel(f->function, grid->x, grid->y ? grid->y : 1,
-                                      grid->z ? grid->z : 1, grid->threads, 1, 1,
-                                      grid->shared_bytes, gpu->stream, (void **)args, NULL);
+                          : gpu->cu->cuLaunchKernel(f->function, grid->x, grid->y ? grid->y : 1,
+                                          grid->z ? grid->z : 1, grid->threads, 1, 1,
+                                                    grid->shared_bytes, gpu->stream, (void **)args, NULL);
     status = hri_gpu_check(gpu, "cuLaunchKernel", result);
     gpu->together = 0; /* what began cannot be launched apart any more */
     if (status != HR_OK) {

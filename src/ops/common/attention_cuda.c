@@ -12,7 +12,6 @@
  * is mended behind it (src/ops/cuda/attention_blind.cu). */
 #include "ops/common/attention.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "ops/common/gpu.h"
@@ -361,9 +360,8 @@ hr_status hri_attention_flags_make(const hri_attention *a, const hri_gpu_call *c
     int64_t count = (int64_t)hri_attention_flags_bytes(a), rows = a->extra.mask_rows,
             keys = a->keys;
     char defines[64];
-    const char *look = getenv("HEADROOM_TRY_LOOK");
-    const int wide = look && *look == '1' && !copy && mask % 16 == 0 &&
-                     keys * (int64_t)hr_type_bytes(a->extra.mask_type) % 16 == 0;
+    const int wide =
+        !copy && mask % 16 == 0 && keys * (int64_t)hr_type_bytes(a->extra.mask_type) % 16 == 0;
     snprintf(defines, sizeof defines, "-DMELEM=%s -DCOPY=%d -DWIDE=%d",
              hri_gpu_type(a->extra.mask_type), copy != 0, wide);
     const hri_gpu_grid grid = {.x = (uint32_t)hri_gpu_up(count, THREADS / 32), .threads = THREADS};

@@ -8,7 +8,6 @@
 #include "ops/common/attention_mask.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "ops/common/gpu.h"
@@ -85,11 +84,9 @@ static hr_status words_make(const hri_attention *a, const hri_gpu_call *c, hr_ad
                                  .row = turned || rows_differ ? t.across : 0,
                                  .column = !turned || rows_differ};
     snprintf(defines, sizeof defines,
-             "-DMELEM=%s -DCAUSAL=%d -DWHOLE=%d -DTURNED=%d -DCOPY=%d -DTILED=%d -DNATURAL=%d "
-             "-DSHIFTED=%d",
+             "-DMELEM=%s -DCAUSAL=%d -DWHOLE=%d -DTURNED=%d -DCOPY=%d -DTILED=%d -DNATURAL=%d",
              hri_gpu_type(hri_attention_adds(a) ? x->mask_type : HR_TYPE_U8), causal,
-             whole_rows(a, mask), turned, copy && pitch > 0, copy && pitch == 0, natural,
-             getenv("HEADROOM_TRY_SHIFTED") != NULL);
+             whole_rows(a, mask), turned, copy && pitch > 0, copy && pitch == 0, natural);
     const hri_gpu_grid grid = {.x = (uint32_t)hri_gpu_up(f.tiles, THREADS / 32),
                                .threads = THREADS};
     return hri_gpu_launch(c->gpu, &hri_cu_attention_words, defines, "attention_words", &grid,

@@ -10,8 +10,6 @@
  * Up to 64 deep rows of numbers are words, and tiles of numbers where there is anything to add (attention_hopper_tiles.cuh). */
 #include "ops/common/attention.h"
 
-#include <stdlib.h>
-
 #include "ops/common/gpu.h"
 
 HRI_CU(attention_hopper_grad);
@@ -21,24 +19,16 @@ enum { TILE_BYTES = TILE * TILE * 2 };
 #define TURN_BYTES (128ull << 20) /* of a turn, where that fills a GPU */
 #define MOST_BYTES (512ull << 20) /* of a turn */
 
-/* What is tried on a GPU (.deps/try_backward.sh); 0: as it was. */
-static int tried(const char *name) {
-    const char *text = getenv(name);
-    return text ? atoi(text) : 0;
-}
-
 typedef struct cut {
     int depth, groups,
         blocks; /* of the kernels; warpgroups of a block; blocks of a multiprocessor */
     int early;  /* the next tile is begun before this one is over */
+    int split;  /* of two warpgroups each waits for the other's part of a tile alone */
     int kind;   /* of mask */
     int taken;  /* nobody looks at the mask first */
-    int split;  /* warpgroups wait for one another's tiles alone */
-    int light, alone;
-    int sum_groups, deep,
-        back; /* of the sum: warpgroups of a block; waits a step later; begins with the last keys */
-    int64_t own, sum_own; /* rows of a block */
-    int64_t heads, turn;  /* of k and v; of those in a turn */
+    int sum_groups, sum_stages; /* of the sum: warpgroups of a block; tiles under way */
+    int64_t own, sum_own;       /* rows of a block */
+    int64_t heads, turn;        /* of k and v; of those in a turn */
     int64_t pitch; /* of rows of the mask that are written again, in elements; 0: they are not */
     uint64_t delta_bytes, look_bytes, copy_bytes, scores_bytes;
     uint64_t keys_shared, sum_shared;
@@ -49,8 +39,7 @@ static void cut_turns(cut *c, const hri_attention *a) {
     const int64_t queries = hri_gpu_up(a->queries, TILE), keys = hri_gpu_up(a->keys, TILE);
     const uint64_t each = (uint64_t)(a->group * queries * keys) * TILE_BYTES;
     const int64_t fill = hri_gpu_up(FILL, hri_gpu_up(a->keys, c->own));
-    const uint64_t asked = (uint64_t)tried("HEADROOM_TRY_TURN") << 20;
-    const int64_t many = (int64_t)((asked ? asked : TURN_BYTES) / each);
+    const int64_t many = (int64_t)(TURN_BYTES / each);
     const int64_t most = many > fill ? many : fill;
     c->heads = a->batch * a->heads / a->group;
     c->turn = hri_gpu_up(c->heads, hri_gpu_up(c->heads, most));
@@ -66,7 +55,7 @@ static void cut_shared(cut *c, const hri_attention *a) {
             : 0;
     c->keys_shared = 1024 + 64 + 2 * own + STAGES * (2 * tile + 2 * TILE * sizeof(float)) +
                      2 * mask + (uint64_t)(hri_gpu_up(a->queries, TILE) * a->group) * 4;
-    c->sum_shared = 1024 + (uint64_t)(STAGES + c->deep) * (tile + (uint64_t)c->sum_own * TILE * 2) +
+    c->sum_shared = 1024 + (uint64_t)c->sum_stages * (tile + (uint64_t)c->sum_own * TILE * 2) +
                     (uint64_t)hri_gpu_up(a->keys, TILE) * 4;
 }
 
@@ -82,20 +71,20 @@ static void cut_rows(cut *c, const hri_attention *a) {
     }
 }
 
-static void cut_tries(cut *c, const hri_attention *a) {
-    const hri_attention_extra *x = &a->extra;
-    const int sum = tried("HEADROOM_TRY_SUM"), light = tried("HEADROOM_TRY_LIGHT");
-    c->sum_groups = sum % 10 ? sum % 10 : c->groups;
-    c->deep = sum / 10;
-    c->back = tried("HEADROOM_TRY_BACK");
+/* Blocks of the sum: what it reads comes from the second cache, keys as often as there are blocks for a head.  Over 64 deep products are
+ * waited for a step later, which takes one stage more. */
+static void cut_sum(cut *c) {
+    const int deep = c->depth > 64;
+    c->sum_groups = deep ? 4 : 2;
+    c->sum_stages = STAGES + deep;
     c->sum_own = 64 * c->sum_groups;
-    c->light = light & 1;
-    c->alone = (light & 2) != 0 && a->group == 1;
-    c->early = c->groups == 2 && tried("HEADROOM_TRY_EARLY") ? 1 : c->early;
-    c->split = c->groups == 2 && c->early ? tried("HEADROOM_TRY_SPLIT") : 0;
-    /* Of a mask that few heads share, looking takes longer than what is passed over saves. */
-    c->taken = tried("HEADROOM_TRY_TAKEN") && c->kind == HRI_ATTENTION_WHOLE_ROWS && !c->pitch &&
-               !a->causal && x->mask_samples * x->mask_heads * FEW >= a->batch * a->heads;
+}
+
+/* Of a mask that few heads share, looking at it takes longer than what is passed over saves. */
+static int is_taken(const cut *c, const hri_attention *a) {
+    const hri_attention_extra *x = &a->extra;
+    return c->kind == HRI_ATTENTION_WHOLE_ROWS && !c->pitch && !a->causal &&
+           x->mask_samples * x->mask_heads * FEW >= a->batch * a->heads;
 }
 
 static int cut_init(cut *c, const hri_attention *a, hri_gpu *gpu, hr_addr mask) {
@@ -119,7 +108,9 @@ static int cut_init(cut *c, const hri_attention *a, hri_gpu *gpu, hr_addr mask) 
     c->early = c->groups == 1 || !light;
     c->own = 64 * c->groups;
     cut_rows(c, a);
-    cut_tries(c, a);
+    cut_sum(c);
+    c->split = c->groups == 2 && c->early;
+    c->taken = is_taken(c, a);
     c->copy_bytes = tiled ? hri_attention_numbers_bytes(a, 0, 1) : c->copy_bytes;
     cut_turns(c, a);
     cut_shared(c, a);
@@ -183,24 +174,21 @@ static hr_status turn(const hri_attention *a, const hri_gpu_call *c, const cut *
     char defines[288], of_sum[192];
     snprintf(defines, sizeof defines,
              "-DELEM=%s -DMELEM=%s -DDP=%d -DCAUSAL=%d -DBACKWARD=1 -DWGS=%d -DBLOCKS=%d -DMASK=%d "
-             "-DSCORES=1 -DEARLY=%d -DDROP=%d -DTWO_PARTS=%d -DALONE=%d -DLIGHT=%d -DTAKEN=%d "
-             "-DSPLIT=%d -DFIRST=%d",
+             "-DSCORES=1 -DEARLY=%d -DSPLIT=%d -DDROP=%d -DTWO_PARTS=%d -DALONE=%d -DTAKEN=%d",
              hri_gpu_type(a->type),
              hri_gpu_type(k->kind == HRI_ATTENTION_BITS || k->kind == HRI_ATTENTION_NO_MASK
                               ? a->type
                               : a->extra.mask_type),
-             k->depth, a->causal != 0, k->groups, k->blocks, k->kind, k->early,
-             a->extra.drop > 0.0f, !hri_attention_one_part(a), k->alone, k->light, k->taken,
-             k->split, tried("HEADROOM_TRY_FIRST"));
+             k->depth, a->causal != 0, k->groups, k->blocks, k->kind, k->early, k->split,
+             a->extra.drop > 0.0f, !hri_attention_one_part(a), a->group == 1, k->taken);
     const int bits = k->kind == HRI_ATTENTION_BITS || k->kind == HRI_ATTENTION_BITS_AND_NUMBERS;
     snprintf(of_sum, sizeof of_sum,
              "-DELEM=%s -DMELEM=%s -DDP=%d -DCAUSAL=%d -DBACKWARD=1 -DWGS=%d -DBLOCKS=1 -DMASK=%d "
-             "-DSCORES=2 -DDEEP=%d -DBACK=%d",
+             "-DSCORES=2",
              hri_gpu_type(a->type), hri_gpu_type(a->type), k->depth, a->causal != 0, k->sum_groups,
              k->kind == HRI_ATTENTION_NO_MASK || k->taken ? HRI_ATTENTION_NO_MASK
              : bits                                       ? HRI_ATTENTION_BITS
-                                                          : HRI_ATTENTION_ANY_ROWS,
-             k->deep, k->back);
+                                                          : HRI_ATTENTION_ANY_ROWS);
     const hri_gpu_grid keys = {.x = (uint32_t)(count * hri_gpu_up(a->keys, k->own)),
                                .threads = (uint32_t)(2 * k->own),
                                .shared_bytes = (uint32_t)k->keys_shared};

@@ -13,23 +13,11 @@
 #ifndef ALONE // a head of k and v serves one of q
 #define ALONE 0
 #endif
-#ifndef LIGHT // what minus infinity alone hides is added like all else
-#define LIGHT 0
-#endif
 #ifndef TAKEN // nobody looked at the mask, of whole rows: it may do anything everywhere
 #define TAKEN 0
 #endif
-#ifndef SPLIT // with EARLY, two warpgroups wait for one another's tiles alone (1); the second begins later (2); they weigh in turns (3)
+#ifndef SPLIT // with EARLY, of two warpgroups each waits for the other's part of a tile alone, so they may be half a step apart
 #define SPLIT 0
-#endif
-#ifndef FIRST // the products of the next tile begin before the one behind it is asked for
-#define FIRST 0
-#endif
-#ifndef DEEP // products of the sum are waited for a step later
-#define DEEP 0
-#endif
-#ifndef BACK // the sum begins with the last keys
-#define BACK 0
 #endif
 #ifndef EARLY // the pass of keys begins the products of the next tile before it waits for those of this one
 #define EARLY 0
@@ -271,8 +259,8 @@ HR_KERNEL __launch_bounds__(THREADS, BLOCKS > 2 ? 2 : BLOCKS)
     enum { EACH = EARLY ? 2 * SIDE : STAGE }; // tiles of a mask have two places of their own
     char *const masks = stages + STAGES * EACH;
     hr_u64 *const bars = (hr_u64 *)(masks + (EARLY ? 2 * MASKED_BYTES : 0) + ROOMS);
-    hr_u64 *const pace = bars + (MASK == 5 ? THREADS / 16 : 0); // tiles are there; turns of both warpgroups
-    float *const columns = (float *)(pace + (SPLIT ? 4 : 0)); // of a stage: TILE of lse, TILE of delta
+    hr_u64 *const pace = bars + (MASK == 5 ? THREADS / 16 : 0); // a tile is there
+    float *const columns = (float *)(pace + (SPLIT ? 2 : 0)); // of a stage: TILE of lse, TILE of delta
     hr_u32 *const words = (hr_u32 *)(columns + STAGES * 2 * TILE);
     const int lane = threadIdx.x & 31, row = threadIdx.x / 32 * 16 + lane / 4;
     const hr_u32 tiles = (hr_u32)((a.keys + OWN - 1) / OWN), all = gridDim.x / tiles;
@@ -300,8 +288,8 @@ HR_KERNEL __launch_bounds__(THREADS, BLOCKS > 2 ? 2 : BLOCKS)
         }
         bars_shown();
     }
-    if (SPLIT && threadIdx.x < 3) {
-        bar_init(pace + threadIdx.x, threadIdx.x == 0 ? THREADS / 32 : 4);
+    if (SPLIT && threadIdx.x == 0) {
+        bar_init(pace, THREADS / 32);
     }
     const auto head_of = [&](int n) { return ALONE ? nought() : n / each; };
     const auto tile_at = [&](int n) { return begin + (ALONE ? n : n % each); }; // of queries
@@ -360,18 +348,12 @@ HR_KERNEL __launch_bounds__(THREADS, BLOCKS > 2 ? 2 : BLOCKS)
         }
         hr_async_commit();
     };
-    const auto after_step = [&](int n) { return following(words, n, steps); };
-    int n = after_step(0), next = after_step(n + 1), slot = 0;
+    int n = following(words, 0, steps), next = following(words, n + 1, steps), slot = 0;
     fetch_queries(n, 0, 0);
     fetch_queries(next, 1, 1);
     hr_async_wait<1>();
     shown();
     __syncthreads();
-#ifndef HRI_EMULATED
-    if (SPLIT == 2 && threadIdx.x >= 128) {
-        asm volatile("nanosleep.u32 1000;"); // about half a step
-    }
-#endif
     float out_k[PANELS][8][4], out_v[PANELS][8][4], s[8][4], dp[8][4];
     hr_u32 f[4][4], g[4][4];
     clear(out_k);
@@ -406,7 +388,7 @@ HR_KERNEL __launch_bounds__(THREADS, BLOCKS > 2 ? 2 : BLOCKS)
         if (MASK && !BITS) {
             m.init(mask, flags, e, a, b, h * a.group + head_of(n));
         }
-        masked<true>(s, LIGHT && !(flag & FINITE) ? flag & ~HIDES : flag, m, tile, k0, q0);
+        masked<true>(s, flag & FINITE ? flag : flag & ~HIDES, m, tile, k0, q0); // minus infinity is added
         if (adds(n)) {
             bar_wait(own_bars + flip, flips >> flip & 1u);
             flips ^= 1u << flip;
@@ -516,14 +498,8 @@ HR_KERNEL __launch_bounds__(THREADS, BLOCKS > 2 ? 2 : BLOCKS)
     products_wait<1>();
     pinned(s);
     hr_u32 phase = 0;
-    if (SPLIT == 3 && threadIdx.x >= 128 && lane == 0) { // the first begins
-        bar_arrive(pace + 1);
-    }
     while (n < steps) {
         const int after = slot == STAGES - 1 ? 0 : slot + 1;
-        if (SPLIT == 3) {
-            bar_wait(threadIdx.x < 128 ? pace + 1 : pace + 2, phase);
-        }
         weigh(n, slot, flip, masks + flip * MASKED_BYTES, word, kept);
         products_wait_behind(f);
         pinned(dp);
@@ -533,9 +509,6 @@ HR_KERNEL __launch_bounds__(THREADS, BLOCKS > 2 ? 2 : BLOCKS)
             __syncwarp();
             if (lane == 0) {
                 bar_arrive(pace);
-                if (SPLIT == 3) {
-                    bar_arrive(threadIdx.x < 128 ? pace + 2 : pace + 1);
-                }
             }
         }
         add_tile(stages + slot * EACH, slot, kept);
@@ -547,16 +520,10 @@ HR_KERNEL __launch_bounds__(THREADS, BLOCKS > 2 ? 2 : BLOCKS)
             shown();
             __syncthreads(); // the next tile is there, and all are done with the one before this
         }
-        if (FIRST) {
-            begin_tile(stages + after * EACH); // behind the last it is read by nobody
-            leave_scores(n);
-        }
-        const int later = after_step(next + 1);
+        const int later = following(words, next + 1, steps);
         fetch_queries(later, after == STAGES - 1 ? 0 : after + 1, flip);
-        if (!FIRST) {
-            begin_tile(stages + after * EACH); // behind the last it is read by nobody
-            leave_scores(n);
-        }
+        begin_tile(stages + after * EACH); // behind the last it is read by nobody
+        leave_scores(n);
         word = word_of(next);
         kept = kept_of(next);
         products_wait<1>();
@@ -576,7 +543,7 @@ HR_KERNEL __launch_bounds__(THREADS, BLOCKS > 2 ? 2 : BLOCKS)
     while (n < steps) {
         const char *const stage = stages + slot * EACH;
         const int after = slot == STAGES - 1 ? 0 : slot + 1;
-        const int later = after_step(next + 1);
+        const int later = following(words, next + 1, steps);
         fetch_queries(later, after == STAGES - 1 ? 0 : after + 1, 0);
         const hr_u32 word = word_of(n);
         begin_tile(stage);
@@ -622,10 +589,10 @@ HR_INLINE hr_u32 turn(hr_u32 x) {
 }
 
 // dq of a block's queries from the gradients of scores: a warp has 16 queries, of which 16 keys are one piece of 16 bytes a thread.
-HR_KERNEL __launch_bounds__(THREADS, WGS > 2 ? 1 : DP == 64 && !DEEP ? 3 : 2)
+HR_KERNEL __launch_bounds__(THREADS, WGS > 2 ? 1 : DP == 64 ? 3 : 2)
     attention_grad_sum(const ELEM *k, const uint4 *scores, ELEM *dq, shape a, const MELEM *mask,
                        const hr_u8 *flags, extra e, hr_i64 from) {
-    enum { ROOM = SIDE + OWN * TILE * 2, ROOMS = STAGES + DEEP };
+    enum { DEEP = DP > 64, ROOM = SIDE + OWN * TILE * 2, ROOMS = STAGES + DEEP }; // DEEP: products are waited for a step later
     HR_SHARED(shared);
     char *const stages = aligned(shared);
     hr_u32 *const words = (hr_u32 *)(stages + ROOMS * ROOM);
@@ -639,7 +606,7 @@ HR_KERNEL __launch_bounds__(THREADS, WGS > 2 ? 1 : DP == 64 && !DEEP ? 3 : 2)
     k += b * a.k_batch + h / a.group * a.depth;
     head_mask m;
     m.init(mask, flags, e, a, b, h);
-    const auto tile_of = [&](int j) { return (hr_i64)(BACK ? steps - 1 - j : j); };
+    const auto tile_of = [&](int j) { return (hr_i64)(steps - 1 - j); }; // the last were written last
     for (int j = threadIdx.x; MASK && j < steps; j += THREADS) {
         hr_u32 word = 0;
         for (int w = 0; w < WGS && q0 + w * 64 < a.queries; w++) {

@@ -26,9 +26,6 @@
 #ifndef TILED
 #define TILED 0
 #endif
-#ifndef SHIFTED // rows that are no whole pieces are read in pieces all the same, and shifted
-#define SHIFTED 0
-#endif
 #ifndef MELEM
 #define MELEM hr_u8
 #endif
@@ -148,7 +145,7 @@ HR_INLINE void fetch_shifted(row16 &x, const MELEM *from, hr_i32 count) {
     }
 }
 HR_INLINE void fetch(row16 &x, const MELEM *from, hr_i32 count) {
-    if (SHIFTED && !WHOLE) {
+    if (!WHOLE) {
         fetch_shifted(x, from, count);
         return;
     }
