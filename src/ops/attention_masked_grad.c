@@ -112,6 +112,10 @@ static const hri_case attention_masked_grad_cases[] = {
      "bf16[2,72,2,64] bf16[2,72,2,64] bf16[2,264,2,64] bf16[2,264,2,64] bf16[2,72,2,64] "
      "f32[2,2,72] u8[2,1,72,264]",
      "dropout=0.2,node=3", .flags = HRI_CASE_AS_IS, .ids = 3},
+    {"dropout and bytes of odd keys",
+     "bf16[1,72,2,64] bf16[1,72,2,64] bf16[1,197,2,64] bf16[1,197,2,64] bf16[1,72,2,64] "
+     "f32[1,2,72] u8[1,1,72,197]",
+     "dropout=0.2,node=3", .flags = HRI_CASE_AS_IS, .ids = 3},
     {"dropout and bytes of keys, deep",
      "bf16[2,136,2,128] bf16[2,136,2,128] bf16[2,136,1,128] bf16[2,136,1,128] bf16[2,136,2,128] "
      "f32[2,2,136] u8[2,1,1,136]",

@@ -97,8 +97,9 @@ static inline int ref_attention_far(double lse) {
 static inline double ref_attention_kept(const ref_attention *a, int64_t b, int64_t h, int64_t t,
                                         int64_t s) {
     const uint32_t node = a->p->node < 0 ? a->c->node : (uint32_t)a->p->node;
-    const uint32_t draw = hri_random_u32_of(a->c->seed, a->c->step, node, (uint32_t)b,
-                                            (uint64_t)((h * a->T + t) * a->S + s));
+    const uint32_t draw = hri_random_u32_of(
+        a->c->seed, a->c->step, node, (uint32_t)b,
+        (uint64_t)((h * a->T + t) * ((a->S + 3) / 4 * 4) + s)); /* rows of whole draws */
     const double u = (double)(draw >> 8) / 16777216.0;
     return u >= (double)(float)a->p->dropout ? 1.0 / (1.0 - a->p->dropout) : 0.0;
 }

@@ -5,6 +5,7 @@
  * does it, and with dropout, or where there are no maps of tensors, attention_hopper_bits_deep.cu.  With many queries, up to 64 deep,
  * attention_hopper_bits_wide.cu does it.  Backward is in attention_scores.c. */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "ops/common/attention_mask.h"
@@ -20,7 +21,6 @@ enum {
     KEYS = HRI_ATTENTION_TILE_KEYS,
     DEPTH = 64,
     DEPTH_MOST = 128,
-    DRAWS = 4,
     WARPS = 8,
     BARS = 6, /* at most, of each kind */
     ONES_BYTES = 512,
@@ -38,8 +38,19 @@ typedef struct bits_shape {
     int64_t batch, head, rows, mask_batch, mask_head, mask_row;
     float over, keep;
     uint32_t node, limit;
-    int64_t samples;
+    int64_t samples, plane;
 } bits_shape;
+
+/* What is tried, HEADROOM_TRY_C added up; 0: nothing. */
+enum { TRY_LISTED = 1, TRY_SLOWLY = 2, TRY_SPREAD = 4, TRY_FEWER = 8, TRY_MAKING = 16, TRY_AHEAD = 64, TRY_ONCE = 128 };
+static int tried(int what) {
+    static int all = -1;
+    if (all < 0) {
+        const char *const text = getenv("HEADROOM_TRY_C");
+        all = text ? atoi(text) : 0;
+    }
+    return (all & what) != 0;
+}
 
 static int deep(const hri_attention *a) {
     return a->depth > DEPTH;
@@ -55,11 +66,15 @@ static int in_pieces(const hri_attention_view *v) {
     return v->row > 0 && v->batch % (PIECE * v->row) == 0;
 }
 
-/* Do threads load numbers themselves, and the copy engine lays keys as they need them?  Of f32 there are too many for their registers. */
+/* Do threads load numbers themselves, and the copy engine lays keys as they need them?  Of f32 there are too many for their registers: a
+ * first pass makes two of bf16 of each, of which the second is 0 in most masks (`halved`). */
+static int halved(const hri_attention *a) {
+    return tried(TRY_SPREAD) && a->extra.mask_type == HR_TYPE_F32 && !a->causal && hri_attention_spread_fits(a);
+}
 static int pieced(const hri_attention *a) {
     return a->depth == DEPTH_MOST && hri_attention_adds(a) && !hri_attention_keyed(a) &&
-           a->extra.mask_type != HR_TYPE_F32 && a->keys % KEYS == 0 && a->keys <= PIECED_MOST &&
-           in_pieces(&a->k) && in_pieces(&a->v);
+           (a->extra.mask_type != HR_TYPE_F32 || halved(a)) && a->keys % KEYS == 0 &&
+           a->keys <= PIECED_MOST && in_pieces(&a->k) && in_pieces(&a->v);
 }
 
 /* Over 64 deep, without dropout: attention_hopper_bits_pairs.cu, which has the same sum. */
@@ -85,8 +100,15 @@ static int pairs(const hri_attention *a, const hri_gpu *gpu) {
  * saves. */
 static int taken(const hri_attention *a, const hri_gpu *gpu) {
     const hri_attention_extra *x = &a->extra;
-    return pairs(a, gpu) && pieced(a) && !a->causal &&
-           x->mask_samples * x->mask_heads * FEW >= a->batch * a->heads;
+    return pairs(a, gpu) && pieced(a) && !halved(a) && !a->causal &&
+           x->mask_samples * x->mask_heads * (tried(TRY_FEWER) ? 2 * FEW : FEW) >=
+               a->batch * a->heads;
+}
+
+/* Are masks looked at by the kernel, those of the first blocks excepted? */
+static int made_by_pairs(const hri_attention *a, const hri_gpu *gpu) {
+    return tried(TRY_MAKING) && pairs(a, gpu) && pieced(a) && !taken(a, gpu) &&
+           a->extra.mask_type == HR_TYPE_BF16 && hri_attention_making_bytes(a) > 0;
 }
 
 /* Numbers of 2 bytes are as fast as they are. */
@@ -143,8 +165,8 @@ static int fits_deep(const hri_attention *a, hri_gpu *gpu) {
 static int fits(const hri_attention *a, hri_gpu *gpu) {
     const hri_attention_extra *x = &a->extra;
     const int drops = x->drop > 0.0f;
-    return x->on && (hri_attention_has_mask(a) || drops) && (!drops || a->keys % DRAWS == 0) &&
-           a->scale > 0.0f && a->type != HR_TYPE_F32 && a->depth % 8 == 0 && a->depth > 0 &&
+    return x->on && (hri_attention_has_mask(a) || drops) && a->scale > 0.0f &&
+           a->type != HR_TYPE_F32 && a->depth % 8 == 0 && a->depth > 0 &&
            (!deep(a) || fits_deep(a, gpu)) && a->batch * a->heads * a->queries > 0 && a->keys > 0 &&
            a->keys < 65536 * KEYS && x->mask_row < INT32_MAX / 8 && a->k.row == a->v.row &&
            a->k.row < INT32_MAX / 2 &&
@@ -156,7 +178,7 @@ static int fits(const hri_attention *a, hri_gpu *gpu) {
 enum {
     WIDE = 256,
     WIDE_THREADS = 640,
-    WIDE_BARS = 48,   /* at most */
+    WIDE_BARS = 48,   /* at most, with a word of what is listed */
     WIDE_KEYS = 8192, /* so many leave room for longer rings */
     NARROW = 128      /* so many queries and fewer fill a block of the other kernel */
 };
@@ -306,7 +328,7 @@ static hr_status wide_mask(const hri_attention *a, const hri_gpu_call *c, hr_add
                            const hri_attention_making *m, hri_attention_words *out) {
     return keys_alone(a)
                ? hri_attention_key_rows_make(a, c, mask, "attention_key_row", KEY_ROW_BYTES, out)
-           : hri_attention_adds(a) ? hri_attention_spread_make(a, c, mask, c->workspace, m, out)
+           : hri_attention_adds(a) ? hri_attention_spread_make(a, c, mask, c->workspace, 0, m, out)
                                    : hri_attention_words_begin(a, c, mask, c->workspace, m, out);
 }
 
@@ -323,7 +345,7 @@ static hr_status wide_run(const hri_attention *a, const hri_gpu_call *c,
     const hri_gpu_grid grid = {.x = works < processors ? works : processors,
                                .threads = WIDE_THREADS,
                                .shared_bytes = (uint32_t)wide_shared(a)};
-    char defines[384];
+    char defines[432];
     hri_attention_making m;
     const int making =
         hri_attention_making_of(a, mask, c->workspace + wide_mask_bytes(a), grid.x, &m);
@@ -343,11 +365,13 @@ static hr_status wide_run(const hri_attention *a, const hri_gpu_call *c,
     snprintf(defines, sizeof defines,
              "-DELEM=%s -DMELEM=%s -DDP=%d -DCAUSAL=%d -DBACKWARD=0 -DWGS=%d -DBLOCKS=1 -DMASK=0 "
              "-DRING=%d -DLEAD=1 -DONES=%d -DNUMBERS=%d -DKEYED=%d "
-             "-DPLANES=%d -DTWO_PARTS=%d -DNUMBER_ROOMS=%d -DMAKING=%d",
+             "-DPLANES=%d -DTWO_PARTS=%d -DNUMBER_ROOMS=%d -DMAKING=%d -DLISTED=%d -DSLOWLY=%d -DFETCHED=%d",
              hri_gpu_type(a->type), hri_gpu_type(hri_attention_adds(a) ? x->mask_type : a->type),
              DEPTH, a->causal != 0, WIDE / 64, r.ring, !hri_attention_adds(a) && !keyed_,
              hri_attention_adds(a), keyed_, spread ? (int)hri_attention_spread_planes(a) : 1,
-             spread && !power_of_two(a->scale), r.numbers, making);
+             spread && !power_of_two(a->scale), r.numbers, making,
+             tried(TRY_LISTED), tried(TRY_LISTED) && tried(TRY_SLOWLY),
+             tried(TRY_LISTED) && tried(TRY_AHEAD));
     return hri_gpu_launch(c->gpu, &hri_cu_attention_hopper_bits_wide, defines,
                           "attention_forward_wide", &grid,
                           HRI_GPU_ARGS(&maps[0], &maps[1], &maps[2], &maps[3], &v, &o, &lse, &s,
@@ -362,6 +386,8 @@ uint64_t hri_attention_bits_workspace(const hri_attention *a, hri_gpu *gpu) {
            : hri_attention_keyed(a) ? hri_attention_key_rows_bytes(a, KEY_BYTES)
            : taken(a, gpu)
                ? hri_gpu_whole(1) /* none is needed; 0 would say that another kernel does it */
+           : pairs(a, gpu) && pieced(a) && halved(a)
+               ? hri_attention_spread_bytes(a)
                : hri_attention_words_bytes(a, a->causal != 0, 0) +
                      (tiled(a, gpu) ? hri_attention_numbers_bytes(a, a->causal != 0, 0)
                                     : hri_attention_copy_bytes(a));
@@ -370,13 +396,14 @@ uint64_t hri_attention_bits_workspace(const hri_attention *a, hri_gpu *gpu) {
 /* Over 64 deep: a block for each multiprocessor takes one tile of queries after the other. */
 static hr_status pairs_run(const hri_attention *a, const hri_gpu_call *c,
                            const hri_gpu_attention_at *at, hr_addr mask, hri_attention_words w,
-                           bits_shape e) {
+                           bits_shape e, const hri_attention_making *making) {
+    hri_attention_making m = making ? *making : (hri_attention_making){0};
     const uint32_t processors = hri_gpu_processors(c->gpu);
     hri_attention_shape s = hri_attention_shape_of(a);
     hr_addr v = at->v, o = at->o, lse = at->stats, control = c->control;
     uint32_t items = (uint32_t)(a->batch * a->heads * hri_gpu_up(a->queries, OWN));
     hri_gpu_map maps[4] = {0};
-    char defines[256];
+    char defines[320];
     const int tiles_of_mask = hri_attention_adds(a) && !hri_attention_keyed(a) && !pieced(a);
     const hr_status status =
         maps_make(a, c->gpu, at, tiles_of_mask ? mask : 0, e.mask_row, 0, OWN, maps);
@@ -385,18 +412,19 @@ static hr_status pairs_run(const hri_attention *a, const hri_gpu_call *c,
     }
     snprintf(defines, sizeof defines,
              "-DELEM=%s -DMELEM=%s -DDP=%d -DCAUSAL=%d -DBACKWARD=0 -DWGS=%d -DBLOCKS=1 -DMASK=0 "
-             "-DNUMBERS=%d -DKEYED=%d -DPAIRS=1 -DDIRECT=%d -DPIECED=%d",
+             "-DNUMBERS=%d -DKEYED=%d -DPAIRS=1 -DDIRECT=%d -DPIECED=%d -DSPREAD=%d -DMAKING=%d -DONCE=%d",
              hri_gpu_type(a->type),
              hri_gpu_type(hri_attention_adds(a) ? a->extra.mask_type : a->type), DEPTH_MOST,
              a->causal != 0, OWN / 64, hri_attention_adds(a), hri_attention_keyed(a),
-             taken(a, c->gpu), pieced(a));
+             taken(a, c->gpu), pieced(a), pieced(a) && halved(a), making != NULL,
+             tried(TRY_ONCE));
     const hri_gpu_grid grid = {.x = items < processors ? items : processors,
                                .threads = PAIRS_THREADS,
                                .shared_bytes = (uint32_t)pairs_shared(a)};
     return hri_gpu_launch(c->gpu, &hri_cu_attention_hopper_bits_pairs, defines,
                           "attention_forward_pairs", &grid,
                           HRI_GPU_ARGS(&maps[0], &maps[1], &maps[2], &maps[3], &v, &o, &lse, &s,
-                                       &w.words, &w.seen, &e, &mask, &control, &items));
+                                       &w.words, &w.seen, &e, &mask, &control, &items, &m));
 }
 
 hr_status hri_attention_bits_run(const hri_attention *a, const hri_gpu_call *c,
@@ -417,7 +445,22 @@ hr_status hri_attention_bits_run(const hri_attention *a, const hri_gpu_call *c,
     char defines[256];
     if (taken(a, c->gpu)) { /* samples that share a mask of each head stand side by side */
         const hri_attention_words none = {.batch = x->mask_batch > 0, .head = x->mask_head > 0};
-        return pairs_run(a, c, at, mask, none, bits_shape_of(a, &none));
+        return pairs_run(a, c, at, mask, none, bits_shape_of(a, &none), NULL);
+    }
+    if (pairs(a, c->gpu) && pieced(a) && halved(a)) {
+        const hr_status spread = hri_attention_spread_make(a, c, mask, c->workspace, 1, NULL, &w);
+        bits_shape e = bits_shape_of(a, &w);
+        e.plane = x->mask_samples * x->mask_heads * a->queries * a->keys;
+        return spread == HR_OK ? pairs_run(a, c, at, mask, w, e, NULL) : spread;
+    }
+    hri_attention_making m;
+    if (made_by_pairs(a, c->gpu) &&
+        hri_attention_making_of(a, mask,
+                                c->workspace + hri_attention_words_bytes(a, 0, 0) -
+                                    hri_attention_making_bytes(a),
+                                (hri_gpu_processors(c->gpu) + 1) / 2, &m)) { /* a block has half of the queries */
+        const hr_status looked = hri_attention_spread_make(a, c, mask, c->workspace, 0, &m, &w);
+        return looked == HR_OK ? pairs_run(a, c, at, mask, w, bits_shape_of(a, &w), &m) : looked;
     }
     const hr_status status =
         hri_attention_keyed(a)
@@ -436,7 +479,7 @@ hr_status hri_attention_bits_run(const hri_attention *a, const hri_gpu_call *c,
         e.mask_batch = x->mask_batch ? x->mask_heads * x->mask_rows * pitch : 0;
     }
     if (pairs(a, c->gpu)) {
-        return pairs_run(a, c, at, mask, w, e);
+        return pairs_run(a, c, at, mask, w, e, NULL);
     }
     snprintf(defines, sizeof defines,
              "-DELEM=%s -DMELEM=%s -DDP=%d -DCAUSAL=%d -DBACKWARD=0 -DWGS=%d -DBLOCKS=%d -DMASK=0 "

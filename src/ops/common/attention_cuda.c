@@ -190,10 +190,7 @@ static void cut_mask(cut *c, const hri_attention *a, hr_addr mask) {
     if (!c->hopper) {
         snprintf(c->defines + used, sizeof c->defines - used,
                  " -DMASKED=1 -DMELEM=%s -DMROWS=%d -DDROP=%d", hri_gpu_type(x->mask_type),
-                 x->mask_row != 0,
-                 !(x->drop > 0.0f)  ? 0
-                 : a->keys % 4 == 0 ? 4
-                                    : 1);
+                 x->mask_row != 0, x->drop > 0.0f);
     }
     c->extra = hri_attention_masks_of(a, mask);
 }
@@ -362,9 +359,11 @@ hr_status hri_attention_flags_make(const hri_attention *a, const hri_gpu_call *c
                                    hr_addr at, hr_addr copy, int64_t pitch) {
     int64_t count = (int64_t)hri_attention_flags_bytes(a), rows = a->extra.mask_rows,
             keys = a->keys;
-    char defines[48];
-    snprintf(defines, sizeof defines, "-DMELEM=%s -DCOPY=%d", hri_gpu_type(a->extra.mask_type),
-             copy != 0);
+    char defines[64];
+    const int wide =
+        !copy && mask % 16 == 0 && keys * (int64_t)hr_type_bytes(a->extra.mask_type) % 16 == 0;
+    snprintf(defines, sizeof defines, "-DMELEM=%s -DCOPY=%d -DWIDE=%d",
+             hri_gpu_type(a->extra.mask_type), copy != 0, wide);
     const hri_gpu_grid grid = {.x = (uint32_t)hri_gpu_up(count, THREADS / 32), .threads = THREADS};
     return hri_gpu_launch(c->gpu, &hri_cu_attention_flags, defines, "attention_flags", &grid,
                           HRI_GPU_ARGS(&mask, &at, &count, &rows, &keys, &copy, &pitch));

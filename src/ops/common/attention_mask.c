@@ -173,23 +173,24 @@ uint64_t hri_attention_spread_bytes(const hri_attention *a) {
 }
 
 hr_status hri_attention_spread_make(const hri_attention *a, const hri_gpu_call *c, hr_addr mask,
-                                    hr_addr at, const hri_attention_making *m,
+                                    hr_addr at, int added, const hri_attention_making *m,
                                     hri_attention_words *out) {
     const hri_attention_extra *x = &a->extra;
     hri_attention_tiles t = hri_attention_tiles_of(a, 0, 0);
     first_pass f = first_pass_of(&t, m);
     int64_t queries = a->queries, keys = a->keys, plane = spread_plane(a);
     const int64_t each = t.along * t.across;
-    char defines[112];
+    char defines[144];
     *out = (hri_attention_words){.words = at,
                                  .seen = at + (m ? 0 : spread_copy_bytes(a)),
                                  .batch = x->mask_batch ? x->mask_heads * each : 0,
                                  .head = x->mask_head ? each : 0,
                                  .row = t.across,
                                  .column = 1};
-    snprintf(defines, sizeof defines, "-DMELEM=%s -DCAUSAL=%d -DWHOLE=%d -DPLANES=%d -DCOPY=%d",
+    snprintf(defines, sizeof defines, "-DMELEM=%s -DCAUSAL=%d -DWHOLE=%d -DPLANES=%d -DCOPY=%d%s",
              hri_gpu_type(x->mask_type), a->causal != 0, whole_rows(a, mask),
-             (int)hri_attention_spread_planes(a), m == NULL);
+             (int)hri_attention_spread_planes(a), m == NULL,
+             added ? " -DLOW=0xff80u -DSPARSE=1" : "");
     const hri_gpu_grid grid = {.x = (uint32_t)hri_gpu_up(f.tiles, THREADS / 32),
                                .threads = THREADS};
     return hri_gpu_launch(c->gpu, &hri_cu_attention_spread, defines, "attention_spread", &grid,

@@ -14,18 +14,21 @@
 
 HRI_CU(attention_hopper_grad);
 
-enum { TILE = 64, PIECE = 16, DRAWS = 4, DEPTH_MOST = 128, STAGES = 3, FILL = 128 };
+enum { TILE = 64, PIECE = 16, DEPTH_MOST = 128, STAGES = 3, FILL = 128, FEW = 8 };
 enum { TILE_BYTES = TILE * TILE * 2 };
 #define TURN_BYTES (128ull << 20) /* of a turn, where that fills a GPU */
 #define MOST_BYTES (512ull << 20) /* of a turn */
 
 typedef struct cut {
     int depth, groups,
-        blocks;          /* of the kernels; warpgroups of a block; blocks of a multiprocessor */
-    int early;           /* the next tile is begun before this one is over */
-    int kind;            /* of mask */
-    int64_t own;         /* rows of a block */
-    int64_t heads, turn; /* of k and v; of those in a turn */
+        blocks; /* of the kernels; warpgroups of a block; blocks of a multiprocessor */
+    int early;  /* the next tile is begun before this one is over */
+    int split;  /* of two warpgroups each waits for the other's part of a tile alone */
+    int kind;   /* of mask */
+    int taken;  /* nobody looks at the mask first */
+    int sum_groups, sum_stages; /* of the sum: warpgroups of a block; tiles under way */
+    int64_t own, sum_own;       /* rows of a block */
+    int64_t heads, turn;        /* of k and v; of those in a turn */
     int64_t pitch; /* of rows of the mask that are written again, in elements; 0: they are not */
     uint64_t delta_bytes, look_bytes, copy_bytes, scores_bytes;
     uint64_t keys_shared, sum_shared;
@@ -50,9 +53,9 @@ static void cut_shared(cut *c, const hri_attention *a) {
         c->kind == HRI_ATTENTION_WHOLE_ROWS || c->kind == HRI_ATTENTION_BITS_AND_NUMBERS
             ? (uint64_t)(c->own * TILE) * hr_type_bytes(a->extra.mask_type) + 64
             : 0;
-    c->keys_shared = 1024 + 2 * own + STAGES * (2 * tile + 2 * TILE * sizeof(float)) + 2 * mask +
-                     (uint64_t)(hri_gpu_up(a->queries, TILE) * a->group) * 4;
-    c->sum_shared = 1024 + STAGES * (tile + (uint64_t)c->own * TILE * 2) +
+    c->keys_shared = 1024 + 64 + 2 * own + STAGES * (2 * tile + 2 * TILE * sizeof(float)) +
+                     2 * mask + (uint64_t)(hri_gpu_up(a->queries, TILE) * a->group) * 4;
+    c->sum_shared = 1024 + (uint64_t)c->sum_stages * (tile + (uint64_t)c->sum_own * TILE * 2) +
                     (uint64_t)hri_gpu_up(a->keys, TILE) * 4;
 }
 
@@ -68,13 +71,29 @@ static void cut_rows(cut *c, const hri_attention *a) {
     }
 }
 
+/* Blocks of the sum: what it reads comes from the second cache, keys as often as there are blocks for a head.  Over 64 deep products are
+ * waited for a step later, which takes one stage more. */
+static void cut_sum(cut *c) {
+    const int deep = c->depth > 64;
+    c->sum_groups = deep ? 4 : 2;
+    c->sum_stages = STAGES + deep;
+    c->sum_own = 64 * c->sum_groups;
+}
+
+/* Of a mask that few heads share, looking at it takes longer than what is passed over saves. */
+static int is_taken(const cut *c, const hri_attention *a) {
+    const hri_attention_extra *x = &a->extra;
+    return c->kind == HRI_ATTENTION_WHOLE_ROWS && !c->pitch && !a->causal &&
+           x->mask_samples * x->mask_heads * FEW >= a->batch * a->heads;
+}
+
 static int cut_init(cut *c, const hri_attention *a, hri_gpu *gpu, hr_addr mask) {
     const hri_attention_extra *x = &a->extra;
     const uint64_t shared = hri_gpu_warpgroup_shared(gpu);
     const int drops = x->drop > 0.0f;
-    if (!x->on || (x->mask_samples <= 0 && !drops) || (drops && a->keys % DRAWS != 0) ||
-        a->scale <= 0.0f || a->type == HR_TYPE_F32 || a->depth % 8 != 0 || a->depth <= 0 ||
-        a->depth > DEPTH_MOST || a->batch * a->heads * a->queries <= 0 || a->keys <= 0) {
+    if (!x->on || (x->mask_samples <= 0 && !drops) || a->scale <= 0.0f || a->type == HR_TYPE_F32 ||
+        a->depth % 8 != 0 || a->depth <= 0 || a->depth > DEPTH_MOST ||
+        a->batch * a->heads * a->queries <= 0 || a->keys <= 0) {
         return 0;
     }
     /* Blocks of one warpgroup wait for nobody, larger ones read less: as measured on an H200. */
@@ -89,6 +108,9 @@ static int cut_init(cut *c, const hri_attention *a, hri_gpu *gpu, hr_addr mask) 
     c->early = c->groups == 1 || !light;
     c->own = 64 * c->groups;
     cut_rows(c, a);
+    cut_sum(c);
+    c->split = c->groups == 2 && c->early;
+    c->taken = is_taken(c, a);
     c->copy_bytes = tiled ? hri_attention_numbers_bytes(a, 0, 1) : c->copy_bytes;
     cut_turns(c, a);
     cut_shared(c, a);
@@ -113,7 +135,7 @@ static hr_status look_at(const hri_attention *a, const hri_gpu_call *c, const cu
     const hr_addr at = c->workspace + k->delta_bytes;
     hri_attention_words w;
     *out = (hri_attention_look){mask, at, hri_attention_masks_of(a, mask)};
-    if (k->kind == HRI_ATTENTION_NO_MASK) {
+    if (k->kind == HRI_ATTENTION_NO_MASK || k->taken) {
         return HR_OK;
     }
     const int tiled = k->kind == HRI_ATTENTION_BITS_AND_NUMBERS;
@@ -149,28 +171,36 @@ static hr_status turn(const hri_attention *a, const hri_gpu_call *c, const cut *
     hr_addr scores = c->workspace + k->delta_bytes + k->look_bytes + k->copy_bytes;
     hr_addr numbers = c->workspace + k->delta_bytes + k->look_bytes;
     int64_t of_queries = first * a->group;
-    char defines[192];
+    char defines[288], of_sum[192];
     snprintf(defines, sizeof defines,
              "-DELEM=%s -DMELEM=%s -DDP=%d -DCAUSAL=%d -DBACKWARD=1 -DWGS=%d -DBLOCKS=%d -DMASK=%d "
-             "-DSCORES=1 -DEARLY=%d -DDROP=%d -DTWO_PARTS=%d",
+             "-DSCORES=1 -DEARLY=%d -DSPLIT=%d -DDROP=%d -DTWO_PARTS=%d -DALONE=%d -DTAKEN=%d",
              hri_gpu_type(a->type),
              hri_gpu_type(k->kind == HRI_ATTENTION_BITS || k->kind == HRI_ATTENTION_NO_MASK
                               ? a->type
                               : a->extra.mask_type),
-             k->depth, a->causal != 0, k->groups, k->blocks, k->kind, k->early,
-             a->extra.drop > 0.0f, !hri_attention_one_part(a));
+             k->depth, a->causal != 0, k->groups, k->blocks, k->kind, k->early, k->split,
+             a->extra.drop > 0.0f, !hri_attention_one_part(a), a->group == 1, k->taken);
+    const int bits = k->kind == HRI_ATTENTION_BITS || k->kind == HRI_ATTENTION_BITS_AND_NUMBERS;
+    snprintf(of_sum, sizeof of_sum,
+             "-DELEM=%s -DMELEM=%s -DDP=%d -DCAUSAL=%d -DBACKWARD=1 -DWGS=%d -DBLOCKS=1 -DMASK=%d "
+             "-DSCORES=2",
+             hri_gpu_type(a->type), hri_gpu_type(a->type), k->depth, a->causal != 0, k->sum_groups,
+             k->kind == HRI_ATTENTION_NO_MASK || k->taken ? HRI_ATTENTION_NO_MASK
+             : bits                                       ? HRI_ATTENTION_BITS
+                                                          : HRI_ATTENTION_ANY_ROWS);
     const hri_gpu_grid keys = {.x = (uint32_t)(count * hri_gpu_up(a->keys, k->own)),
                                .threads = (uint32_t)(2 * k->own),
                                .shared_bytes = (uint32_t)k->keys_shared};
-    const hri_gpu_grid queries = {.x =
-                                      (uint32_t)(count * a->group * hri_gpu_up(a->queries, k->own)),
-                                  .threads = (uint32_t)(2 * k->own),
-                                  .shared_bytes = (uint32_t)k->sum_shared};
+    const hri_gpu_grid queries = {
+        .x = (uint32_t)(count * a->group * hri_gpu_up(a->queries, k->sum_own)),
+        .threads = (uint32_t)(2 * k->sum_own),
+        .shared_bytes = (uint32_t)k->sum_shared};
     const hr_status status =
         hri_gpu_launch(c->gpu, &hri_cu_attention_hopper_grad, defines, "attention_grad_keys", &keys,
                        HRI_GPU_ARGS(&q, &key, &v, &dout, &lse, &delta, &dk, &dv, &shape, &l.mask,
                                     &l.flags, &control, &l.extra, &scores, &first, &numbers));
-    return status == HR_OK ? hri_gpu_launch(c->gpu, &hri_cu_attention_hopper_grad, defines,
+    return status == HR_OK ? hri_gpu_launch(c->gpu, &hri_cu_attention_hopper_grad, of_sum,
                                             "attention_grad_sum", &queries,
                                             HRI_GPU_ARGS(&key, &scores, &dq, &shape, &l.mask,
                                                          &l.flags, &l.extra, &of_queries))

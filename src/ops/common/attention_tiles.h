@@ -159,7 +159,11 @@ static inline float hri_at_far(float s, float lse) {
                           : -(hri_at_depth(s) + (lse * (1.0f / HRI_AT_KEPT) - 1.875f) * 0x1p11f);
 }
 
-/* What each probability of that row is multiplied by: 0, or 1 / (1 - drop). */
+static inline int64_t hri_at_up(int64_t n, int64_t to) {
+    return (n + to - 1) / to * to;
+}
+
+/* What each probability of that row is multiplied by: 0, or 1 / (1 - drop).  Four keys side by side share a draw, and rows begin with one. */
 static inline void hri_at_kept(const hri_attention *a, int64_t b, int64_t h, int64_t i, int64_t k0,
                                int64_t n, float *out) {
     const hri_attention_extra *e = &a->extra;
@@ -167,15 +171,12 @@ static inline void hri_at_kept(const hri_attention *a, int64_t b, int64_t h, int
     uint32_t draws[HRI_AT_K_MOST];
     if (e->drop > 0.0f && n > 0) {
         hri_random_fill_u32(e->seed, e->step, e->node, e->first_sample + (uint32_t)b,
-                            (uint64_t)((h * a->queries + i) * a->keys + k0), draws, (size_t)n);
+                            (uint64_t)((h * a->queries + i) * hri_at_up(a->keys, 4) + k0), draws,
+                            (size_t)n);
     }
     for (int64_t k = 0; k < n; k++) {
         out[k] = e->drop > 0.0f ? (hri_random_to_float(draws[k]) >= e->drop ? by : 0.0f) : 1.0f;
     }
-}
-
-static inline int64_t hri_at_up(int64_t n, int64_t to) {
-    return (n + to - 1) / to * to;
 }
 
 /* Kernels for rows of scores without a mask that a processor has (attention_rows.h); NULL: none.  Chosen by the processor, so that

@@ -208,23 +208,12 @@ template <int M, int N> struct added {
     }
 };
 
-// What the probability of a query and a key is multiplied by.
-HR_INLINE float kept(const hr_control *control, const extra &e, const shape &a, hr_i64 b, hr_i64 h,
-                     hr_i64 i, hr_i64 j) {
-    const hr_u64 index = ((hr_u64)h * (hr_u64)a.queries + (hr_u64)i) * (hr_u64)a.keys + (hr_u64)j;
-    hr_u32 words[4];
-    hr_philox(control->seed, control->step, e.node, control->first_sample + (hr_u32)b,
-              (hr_u32)(index / 4), words);
-    const hr_u32 word =
-        (index & 2) ? ((index & 1) ? words[3] : words[2]) : ((index & 1) ? words[1] : words[0]);
-    return hr_uniform(word) >= e.drop ? e.keep : 0.0f;
-}
-// Which of the four of a draw are kept, a bit each: those of query i and keys j up to j + 3; keys are a multiple of four.
+// Which of the four of a draw are kept, a bit each: those of query i and keys j up to j + 3; a row of them is whole fours.
 HR_INLINE hr_u32 kept_bits(const hr_control *control, const extra &e, const shape &a, hr_i64 b,
                            hr_i64 h, hr_i64 i, hr_i64 j) {
     hr_u32 words[4], bits = 0;
     hr_philox(control->seed, control->step, e.node, control->first_sample + (hr_u32)b,
-              (hr_u32)(((hr_u64)h * (hr_u64)a.queries + (hr_u64)i) * (hr_u64)(a.keys / 4)) +
+              (hr_u32)(((hr_u64)h * (hr_u64)a.queries + (hr_u64)i) * (((hr_u64)a.keys + 3) / 4)) +
                   (hr_u32)(j / 4),
               words);
 #pragma unroll
@@ -233,39 +222,27 @@ HR_INLINE hr_u32 kept_bits(const hr_control *control, const extra &e, const shap
     }
     return bits;
 }
-// The four of a thread of a tile, where DROP is 4 by one draw of each thread of the warp: queries i and i + 8 by keys j and j + 1, where
+// The four of a thread of a tile, by one draw of each thread of the warp: queries i and i + 8 by keys j and j + 1, where
 // two threads side by side have the four keys of a draw;
 HR_INLINE void kept_four(float (&by)[4], const hr_control *control, const extra &e, const shape &a,
-                         hr_i64 b, hr_i64 h, hr_i64 i, hr_i64 j) {
-    if (DROP == 4) {
-        const hr_u32 odd = threadIdx.x & 1u,
-                     own = kept_bits(control, e, a, b, h, i + (odd ? 8 : 0), j & ~(hr_i64)3),
-                     other = __shfl_xor_sync(0xffffffffu, own, 1),
-                     both = (odd ? other | own << 4 : own | other << 4) >> odd * 2;
-        for (int x = 0; x < 4; x++) {
-            by[x] = both >> (x / 2 * 4 + x % 2) & 1u ? e.keep : 0.0f;
-        }
-        return;
-    }
+                     hr_i64 b, hr_i64 h, hr_i64 i, hr_i64 j) {
+    const hr_u32 odd = threadIdx.x & 1u,
+                 own = kept_bits(control, e, a, b, h, i + (odd ? 8 : 0), j & ~(hr_i64)3),
+                 other = __shfl_xor_sync(0xffffffffu, own, 1),
+                 both = (odd ? other | own << 4 : own | other << 4) >> odd * 2;
     for (int x = 0; x < 4; x++) {
-        by[x] = kept(control, e, a, b, h, i + x / 2 * 8, j + x % 2);
+        by[x] = both >> (x / 2 * 4 + x % 2) & 1u ? e.keep : 0.0f;
     }
 }
 // or turned: keys j and j + 8 by queries i and i + 1, where threads four apart have those keys.
 HR_INLINE void kept_four_turned(float (&by)[4], const hr_control *control, const extra &e,
                                 const shape &a, hr_i64 b, hr_i64 h, hr_i64 i, hr_i64 j) {
-    if (DROP == 4) {
-        const int lane = threadIdx.x & 31, turn = lane / 4 % 4;
-        const hr_u32 own = kept_bits(control, e, a, b, h, i + turn % 2,
-                                     (j & ~(hr_i64)3) + turn / 2 * 8);
-        for (int x = 0; x < 4; x++) {
-            const hr_u32 bits = __shfl_sync(0xffffffffu, own, (lane & 19) | x << 2);
-            by[x] = bits >> turn & 1u ? e.keep : 0.0f;
-        }
-        return;
-    }
+    const int lane = threadIdx.x & 31, turn = lane / 4 % 4;
+    const hr_u32 own = kept_bits(control, e, a, b, h, i + turn % 2,
+                                 (j & ~(hr_i64)3) + turn / 2 * 8);
     for (int x = 0; x < 4; x++) {
-        by[x] = kept(control, e, a, b, h, i + x % 2, j + x / 2 * 8);
+        const hr_u32 bits = __shfl_sync(0xffffffffu, own, (lane & 19) | x << 2);
+        by[x] = bits >> turn & 1u ? e.keep : 0.0f;
     }
 }
 

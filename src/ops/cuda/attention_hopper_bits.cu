@@ -82,7 +82,7 @@ HR_INLINE hr_u32 attend(const ELEM *k, const ELEM *v, ELEM *o, float *lse, const
     }
     // Of this thread's draws, in the first tile.
     const hr_u32 block =
-        (hr_u32)(h * a.queries + q0 + own * 16 + lane / 4) * ((hr_u32)a.keys / 4) + lane % 4 * 4;
+        (hr_u32)(h * a.queries + q0 + own * 16 + lane / 4) * (((hr_u32)a.keys + 3) / 4) + lane % 4 * 4;
     const auto copy_ahead = [&](int j) {
         if (ADDING && TILED) {
             if (adds(j) && lane == 0) {
@@ -224,7 +224,7 @@ HR_INLINE hr_u32 attend(const ELEM *k, const ELEM *v, ELEM *o, float *lse, const
         r.sum[1] += part[1];
         if (DROP) {
             drop(p, control, e.node, (hr_u32)b, block + (order[j] & 0xffffu) * (TILE / 4),
-                 (hr_u32)a.keys * 2, e.limit);
+                 ((hr_u32)a.keys + 3) / 4 * 8, e.limit);
         }
         before = slot;
         slot = next;

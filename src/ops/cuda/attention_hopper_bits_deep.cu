@@ -72,7 +72,7 @@ HR_INLINE hr_u32 attend(const ELEM *k, const ELEM *v, ELEM *o, float *lse, const
     }
     // Of this thread's draws, in the first tile.
     const hr_u32 block =
-        (hr_u32)(h * a.queries + q0 + own * 16 + lane / 4) * ((hr_u32)a.keys / 4) + lane % 4 * 4;
+        (hr_u32)(h * a.queries + q0 + own * 16 + lane / 4) * (((hr_u32)a.keys + 3) / 4) + lane % 4 * 4;
     // They arrive before the tile that is asked for next.
     const auto copy_ahead = [&](int j) {
         if (TILED) {
@@ -193,7 +193,7 @@ HR_INLINE hr_u32 attend(const ELEM *k, const ELEM *v, ELEM *o, float *lse, const
         r.sum[1] += part[1];
         if (DROP) {
             drop(y, control, e.node, (hr_u32)b, block + (order[j] & 0xffffu) * (TILE / 4),
-                 (hr_u32)a.keys * 2, e.limit);
+                 ((hr_u32)a.keys + 3) / 4 * 8, e.limit);
         }
     };
     const auto step = [&](int j, float(&is)[8][4], float(&next)[8][4], hr_u32(&y)[4][4],

@@ -32,7 +32,7 @@ HR_INLINE void add_key_numbers(float (&d)[2][8][4], const hr_u32 (&a)[4], const 
 
 // Numbers of a mask that the copy engine brought, 16 rows of this warp by 64 keys: two of 2 bytes in a word, or one of 4; words lie as
 // a thread has its scores.
-enum { MASK_WORDS = 8 * (int)sizeof(MELEM) };
+enum { MASK_WORDS = 8 * (int)sizeof(NUMS) };
 HR_INLINE void take_numbers(hr_u32 (&x)[MASK_WORDS], const char *room) {
     const int lane = threadIdx.x & 31, warp = threadIdx.x / 32;
 #pragma unroll
@@ -54,9 +54,9 @@ HR_INLINE void take_numbers(hr_u32 (&x)[MASK_WORDS], const char *room) {
     }
 }
 HR_INLINE float number_of(const hr_u32 (&x)[MASK_WORDS], int i) {
-    return sizeof(MELEM) == 4 ? hr_bits_float(x[i % MASK_WORDS])
-           : i % 2            ? high_of(x[i / 2], MELEM())
-                              : low_of(x[i / 2], MELEM());
+    return sizeof(NUMS) == 4 ? hr_bits_float(x[i % MASK_WORDS])
+           : i % 2           ? high_of(x[i / 2], NUMS())
+                             : low_of(x[i / 2], NUMS());
 }
 HR_INLINE void add_taken(float (&s)[8][4], const hr_u32 (&x)[MASK_WORDS], float over) {
 #pragma unroll
@@ -65,10 +65,10 @@ HR_INLINE void add_taken(float (&s)[8][4], const hr_u32 (&x)[MASK_WORDS], float 
     }
 }
 // PIECED: a thread's own of two rows of a tile, from memory; `at` are those of its first keys of a row.  MELEM has 2 bytes.
-HR_INLINE void load_pieces(hr_u32 (&x)[MASK_WORDS], const MELEM *const (&at)[2], hr_u32 tile) {
+HR_INLINE void load_pieces(hr_u32 (&x)[MASK_WORDS], const NUMS *const (&at)[2], hr_u32 tile) {
 #pragma unroll
     for (int i = 0; i < 4; i++) { // of a row, of the other, of the next 32 keys
-        const MELEM *const from = at[i % 2] + tile * TILE + i / 2 * 32;
+        const NUMS *const from = at[i % 2] + tile * TILE + i / 2 * 32;
 #ifdef HRI_EMULATED
         const uint4 y = *(const uint4 *)from;
         x[4 * i] = y.x;
@@ -76,7 +76,7 @@ HR_INLINE void load_pieces(hr_u32 (&x)[MASK_WORDS], const MELEM *const (&at)[2],
         x[4 * i + 2] = y.z;
         x[4 * i + 3] = y.w;
 #else
-        asm volatile("ld.global.nc.v4.u32 {%0, %1, %2, %3}, [%4];"
+        asm volatile(LOAD_NUMBERS " {%0, %1, %2, %3}, [%4];"
                      : "=r"(x[4 * i]), "=r"(x[4 * i + 1]), "=r"(x[4 * i + 2]), "=r"(x[4 * i + 3])
                      : "l"(from));
 #endif
@@ -92,6 +92,20 @@ HR_INLINE void add_pieces(float (&s)[8][4], const hr_u32 (&x)[MASK_WORDS], float
     for (int i = 0; i < 32; i++) { // 8 keys of a row, of the other, of the next 32
         float &y = s[i / 16 * 4 + i % 8 / 2][i / 8 % 2 * 2 + i % 2];
         y = fmaf(number_of(x, i), over, y);
+    }
+}
+// Second parts of numbers, which come when they are needed: few tiles have any.
+HR_INLINE void add_parts(float (&s)[8][4], const NUMS *const (&at)[2], hr_i64 plane, hr_u32 tile, float over) {
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        const uint4 y = *(const uint4 *)(at[i % 2] + plane + tile * TILE + i / 2 * 32);
+        const hr_u32 words[4] = {y.x, y.y, y.z, y.w};
+#pragma unroll
+        for (int k = 0; k < 8; k++) {
+            float &z = s[i / 2 * 4 + k / 2][i % 2 * 2 + k % 2];
+            z = fmaf(k % 2 ? high_of(words[k / 2], NUMS()) : low_of(words[k / 2], NUMS()), over, z);
+        }
+        apart();
     }
 }
 // Probabilities of scores, in their place, and what a thread adds to the sums of its two rows.
@@ -180,7 +194,7 @@ HR_INLINE void put_wide(ELEM *to, hr_i64 stride, hr_i64 left, hr_i32 depth,
 template <int N> struct is {
     enum { value = N };
 };
-enum { EARLY_TILES = sizeof(MELEM) == 4 ? 1 : 2 }; // of numbers of a mask that registers have room for
+enum { EARLY_TILES = sizeof(NUMS) == 4 ? 1 : 2 }; // of numbers of a mask that registers have room for
 HR_INLINE void attend_all(const memory &m, ELEM *o, float *lse, const ELEM *v, const shape &a,
                           const hr_u32 *bits, const hr_u8 *seen, const bits_shape &e,
                           const MELEM *mask, const hr_control *control, hr_u32 items) {
@@ -199,11 +213,12 @@ HR_INLINE void attend_all(const memory &m, ELEM *o, float *lse, const ELEM *v, c
     float out[PANELS][8][4], s[2][8][4];
     hr_u32 p[2][4][4];
     const auto attend = [&](hr_u32 item, auto adding) {
-        enum { ADDING = decltype(adding)::value, NUMBERED = ADDING || KEYED };
+        enum { ADDING = decltype(adding)::value != 0, PARTED = decltype(adding)::value == 2, NUMBERED = ADDING || KEYED };
         const hr_u32 *const order = m.lists + list.slot * m.list, *words = bits;
-        const int count = (int)(order[-1] & ~SOME_ADD);
+        const int count = count_of(order);
         bool far = false; // what scores are taken from is large
-        const MELEM *rows[2] = {mask, mask};
+        const NUMS *const numbers_at = SPREAD ? (const NUMS *)bits : (const NUMS *)mask;
+        const NUMS *rows[2] = {numbers_at, numbers_at};
         {
             place at;
             at.init(item, a, e);
@@ -216,16 +231,16 @@ HR_INLINE void attend_all(const memory &m, ELEM *o, float *lse, const ELEM *v, c
                                   lane % 4 * 8;
                 }
             }
-            if (!KEYED && !DIRECT) {
+            if (!KEYED && !NO_WORDS) {
                 words += (at.tile + (own < at.count ? own : at.count - 1) * e.rows) * 32 +
                          (PIECED ? lane / 4 * 4 : lane);
             }
         }
         const auto word_of = [&](int i) -> hr_u32 {
-            return i >= count       ? 0u
-                   : KEYED || DIRECT ? ~0u
-                   : PIECED          ? pieces_of(words + (order[i] & 0xffffu) * 32)
-                                     : words[(order[i] & 0xffffu) * 32];
+            return i >= count          ? 0u
+                   : KEYED || NO_WORDS ? ~0u
+                   : PIECED            ? pieces_of(words + (order[i] & 0xffffu) * 32)
+                                       : words[(order[i] & 0xffffu) * 32];
         };
         running r = {{none(), none()}, {0.0f, 0.0f}};
         hr_u32 word[2] = {word_of(0), word_of(1)};
@@ -305,6 +320,10 @@ HR_INLINE void attend_all(const memory &m, ELEM *o, float *lse, const ELEM *v, c
                 }
                 if (ADDING && PIECED) {
                     add_pieces(s[half], numbers[half % EARLY_TILES], e.over);
+                    const hr_u32 tile = PARTED ? tile_of(order, count, 2 * j + half) : 0u;
+                    if (PARTED && tile >> (24 + own) & 1u) {
+                        add_parts(s[half], rows, e.plane, tile & 0xffffu, e.over);
+                    }
                 } else if (ADDING && added[half]) {
                     add_taken(s[half], numbers[half % EARLY_TILES], e.over);
                 }
@@ -429,9 +448,11 @@ HR_INLINE void attend_all(const memory &m, ELEM *o, float *lse, const ELEM *v, c
     for (hr_u32 item = blockIdx.x; item < items; item += gridDim.x) {
         bar_wait(m.list_full + list.slot, list.phase);
         const hr_u32 has = m.lists[list.slot * m.list - 1];
-        if (ADD && (DIRECT || (has & SOME_ADD))) {
+        if (SPREAD && (has & SOME_PARTS)) {
+            attend(item, is<SPREAD ? 2 : 0>());
+        } else if (ADD && (NO_WORDS || (has & SOME_ADD))) {
             attend(item, is<ADD>());
-        } else if (!DIRECT) {
+        } else if (!NO_WORDS) {
             attend(item, is<0>());
         }
         list.next();
@@ -441,7 +462,7 @@ HR_INLINE void attend_all(const memory &m, ELEM *o, float *lse, const ELEM *v, c
 HR_KERNEL __launch_bounds__(BLOCK, 1)
     attention_forward_pairs(HR_TABLE tensor_map qm, HR_TABLE tensor_map km, HR_TABLE tensor_map vm,
                             HR_TABLE tensor_map mm, const ELEM *v, ELEM *o, float *lse, shape a,
-                            const hr_u32 *bits, const hr_u8 *seen, bits_shape e, const MELEM *mask, const hr_control *control, hr_u32 items) {
+                            hr_u32 *bits, hr_u8 *seen, bits_shape e, const MELEM *mask, const hr_control *control, hr_u32 items, making mk) {
     HR_SHARED(shared);
     memory m;
     m.init(shared, a);
@@ -460,6 +481,9 @@ HR_KERNEL __launch_bounds__(BLOCK, 1)
     } else if (threadIdx.x == 32) {
         bar_init(m.q_full, 1);
         bar_init(m.q_empty, THREADS / 32);
+        if (MAKING) {
+            bar_init(m.all_made, IDLE_WARPS);
+        }
     }
     bars_shown();
     if (KEYED) { // behind each row's numbers
@@ -469,10 +493,11 @@ HR_KERNEL __launch_bounds__(BLOCK, 1)
         }
         shown();
     }
+    first_pass_over();
     __syncthreads();
     if (threadIdx.x >= THREADS) {
         registers_fewer<COPY_REGISTERS>();
-        copy_all(m, qm, km, vm, mm, a, bits, seen, e, items);
+        copy_all(m, qm, km, vm, mm, a, bits, seen, e, items, mask, mk);
     } else {
         registers_more<REGISTERS>();
         if (threadIdx.x >= 128) {

@@ -3,6 +3,25 @@
 #ifndef PIECED
 #define PIECED 0
 #endif
+#ifndef SPREAD // numbers of f32 are two of bf16 (attention_spread.cu)
+#define SPREAD 0
+#endif
+#ifndef ONCE // numbers pass by the first cache, and the second one gets all of a step
+#define ONCE 0
+#endif
+#if ONCE
+#define LOAD_NUMBERS "ld.global.nc.L1::no_allocate.L2::256B.v4.u32"
+#else
+#define LOAD_NUMBERS "ld.global.nc.v4.u32"
+#endif
+#define NO_WORDS (DIRECT || SPREAD || MAKING)
+template <typename T, int S> struct added_as {
+    typedef T type;
+};
+template <typename T> struct added_as<T, 1> {
+    typedef hr_bf16 type;
+};
+typedef added_as<MELEM, SPREAD>::type NUMS;
 enum {
     BLOCK = THREADS + 128,
     WIDE_PANEL = 2 * TILE * 128,
@@ -11,9 +30,10 @@ enum {
     NUMBER_SLOTS = !ADD || PIECED ? 0 : sizeof(MELEM) == 4 ? 2 : 4,
     ROLES = ADD && !PIECED ? 3 : 2, // warps that copy
     SIDES = PIECED ? 3 : 2, // steps of keys, and of values, in shared memory
-    BARS_ALL = 12 + 2 + 4 + 8,
-    REGISTERS = ADD ? 240 : 232, // of those who compute, and of those who copy: 64,512 together
-    COPY_REGISTERS = ADD ? 24 : 40
+    BARS_ALL = 12 + 2 + 4 + 8, // with one more where nothing is KEYED or numbered: of masks that are MAKING
+    REGISTERS = ADD && !MAKING ? 240 : 232, // of those who compute, and of those who copy: 64,512 together
+    COPY_REGISTERS = ADD && !MAKING ? 24 : 40,
+    IDLE_WARPS = 2 // that make masks
 };
 
 #ifndef HRI_EMULATED
@@ -91,7 +111,7 @@ HR_INLINE void turn_pass(int warpgroup) {
 struct memory {
     char *queries, *keys, *values, *numbers;
     hr_u64 *k_full, *k_empty, *v_full, *v_empty, *q_full, *q_empty, *list_full, *list_empty,
-        *n_full, *n_empty;
+        *n_full, *n_empty, *all_made;
     hr_u32 *lists; // of tiles, two of them; their length stands before the first
     int list;      // words of one
     HR_INLINE void init(unsigned char *shared, const shape &a) {
@@ -109,6 +129,7 @@ struct memory {
         list_empty = k_full + 16;
         n_full = k_full + 18;
         n_empty = k_full + 22;
+        all_made = k_full + 18; // there are no places of numbers then
         lists = (hr_u32 *)(k_full + BARS_ALL) + 1;
         list = (int)((a.keys + TILE - 1) / TILE) + 1;
     }
@@ -181,6 +202,32 @@ HR_INLINE void load_key_numbers(const memory &m, const hr_u32 *numbers, hr_u32 f
     }
 }
 
+// SPREAD: which of those 16 queries have second parts, in the highest bits of each tile.
+#define SOME_PARTS 0x40000000u
+HR_INLINE int count_of(const hr_u32 *order) {
+    return (int)(order[-1] & ~(SOME_ADD | SOME_PARTS));
+}
+HR_INLINE void parts_seen(hr_u32 *order, const hr_u8 *seen, hr_i64 rows, int count) {
+    __syncwarp();
+    const int tiles = count_of(order);
+    bool some = false;
+    for (int j = threadIdx.x & 31; j < tiles; j += 32) {
+        const hr_u32 tile = order[j];
+        hr_u32 parts = 0;
+#pragma unroll
+        for (int i = 0; i < OWN / 16; i++) {
+            parts |= i < count ? (hr_u32)(seen[i * rows + (tile & 0xffffu)] & 16u) / 16u << i : 0u;
+        }
+        order[j] = tile | parts << 24;
+        some |= parts != 0;
+    }
+    some = __any_sync(0xffffffffu, some);
+    __syncwarp();
+    if (threadIdx.x % 32 == 0 && some) {
+        order[-1] |= SOME_PARTS;
+    }
+}
+
 // All of so many tiles, with numbers everywhere.  A warp.
 HR_INLINE void tiles_all(hr_u32 *order, int all) {
     for (int n = threadIdx.x & 31; n < all; n += 32) {
@@ -205,7 +252,8 @@ HR_INLINE void load_mask(const memory &m, const tensor_map &mm, int slot, hr_u32
 // The third warpgroup: a warp for keys and the lists of tiles, one for values and queries, one for the mask.
 HR_INLINE void copy_all(const memory &m, const tensor_map &qm, const tensor_map &km,
                         const tensor_map &vm, const tensor_map &mm, const shape &a,
-                        const hr_u32 *bits, const hr_u8 *seen, const bits_shape &e, hr_u32 items) {
+                        hr_u32 *bits, hr_u8 *seen, const bits_shape &e, hr_u32 items,
+                        const MELEM *mask, const making &mk) {
     const int role = (threadIdx.x - THREADS) / 32;
     const int all = (int)((a.keys + TILE - 1) / TILE);
     const bool first = threadIdx.x % 32 == 0;
@@ -217,6 +265,9 @@ HR_INLINE void copy_all(const memory &m, const tensor_map &qm, const tensor_map 
     list.init();
     number.init();
     if (role >= ROLES) {
+        if (MAKING) {
+            make_masks(mk, mask, bits, seen, m.all_made, [] { return ~0u; });
+        }
         return;
     }
     for (hr_u32 item = blockIdx.x; item < items; item += gridDim.x) {
@@ -228,7 +279,13 @@ HR_INLINE void copy_all(const memory &m, const tensor_map &qm, const tensor_map 
             if (DIRECT) {
                 tiles_all(order, all);
             } else {
+                if (MAKING) {
+                    wait_made(mk, (hr_u32)at.tile, m.all_made);
+                }
                 tiles_seen(order, seen + at.tile, e.rows, all, at.count);
+                if (SPREAD) {
+                    parts_seen(order, seen + at.tile, e.rows, at.count);
+                }
             }
             __syncwarp();
             if (first) {
@@ -237,7 +294,7 @@ HR_INLINE void copy_all(const memory &m, const tensor_map &qm, const tensor_map 
         } else {
             bar_wait(m.list_full + list.slot, list.phase);
         }
-        const int count = (int)(order[-1] & ~SOME_ADD), b = (int)at.b,
+        const int count = count_of(order), b = (int)at.b,
                   head = (int)at.h / a.group;
         if (first && role == 0) {
             for (int j = 0; j < count; j += 2) {

@@ -3,11 +3,21 @@
 //
 // SCORES: the pass of keys comes first and leaves the gradients of the scores in memory, in tiles of 64 keys by 64 queries as its threads
 // have them; attention_grad_sum makes dq of those, so that nothing is computed twice.
+// 1: the first, 2: the other.
 #ifndef SCORES
 #define SCORES 0
 #endif
-#ifndef DROP // there is dropout, with SCORES alone; keys are a multiple of four then
+#ifndef DROP // there is dropout, with SCORES alone
 #define DROP 0
+#endif
+#ifndef ALONE // a head of k and v serves one of q
+#define ALONE 0
+#endif
+#ifndef TAKEN // nobody looked at the mask, of whole rows: it may do anything everywhere
+#define TAKEN 0
+#endif
+#ifndef SPLIT // with EARLY, of two warpgroups each waits for the other's part of a tile alone, so they may be half a step apart
+#define SPLIT 0
 #endif
 #ifndef EARLY // the pass of keys begins the products of the next tile before it waits for those of this one
 #define EARLY 0
@@ -30,6 +40,7 @@ HR_INLINE float far_score(float s, float scale, float lse) {
 
 enum { BLOB = 64 * 64 * 2 / 16 }; // pieces of 16 bytes of a tile of scores
 
+#if !SCORES
 // dq of a block's queries, over the keys they see.
 HR_KERNEL __launch_bounds__(THREADS, BLOCKS)
     attention_grad_queries(const ELEM *q, const ELEM *k, const ELEM *v, const ELEM *dout,
@@ -165,7 +176,9 @@ HR_KERNEL __launch_bounds__(THREADS, BLOCKS)
     put_rows(dq + b * a.q_batch + h * a.depth, a.q_row, q0, a.queries, a.depth, qs, out, a.scale,
              a.scale);
 }
+#endif
 
+#if SCORES != 2
 // All products are over.  ptxas moves a wait up to where it may, so that it stands behind a branch that needs the probabilities: their
 // signs are never all set.
 HR_INLINE void products_wait_behind(const hr_u32 (&f)[4][4]) {
@@ -211,6 +224,29 @@ HR_INLINE hr_u32 kept_bits(const hr_control *control, const extra &e, hr_u32 sam
     return all;
 }
 
+// Sums that are minus infinity because a finite number of the mask is so low become the lowest finite ones.
+HR_INLINE void lift(float (&s)[8][4], const head_mask &m, const char *tile) {
+#pragma unroll
+    for (int n = 0; n < 8; n += 2) {
+        float x[2][4];
+        take<true>(x, tile, n, MELEM());
+#pragma unroll
+        for (int i = 0; i < 8; i++) {
+            float &y = s[n + i / 4][i % 4];
+            y = y < ROW_LOWEST && x[i / 4][i % 4] >= ROW_LOWEST ? ROW_LOWEST : y;
+        }
+    }
+}
+
+// 0, of which the compiler does not know: what depends on it is made again every time, not kept in registers.
+HR_INLINE int nought() {
+    int x = 0;
+#ifndef HRI_EMULATED
+    asm volatile("mov.u32 %0, 0;" : "=r"(x));
+#endif
+    return x;
+}
+
 // dk and dv of a block's keys, over the queries that see them; scores are turned: rows are keys.
 HR_KERNEL __launch_bounds__(THREADS, BLOCKS > 2 ? 2 : BLOCKS)
     attention_grad_keys(const ELEM *q, const ELEM *k, const ELEM *v, const ELEM *dout,
@@ -223,7 +259,8 @@ HR_KERNEL __launch_bounds__(THREADS, BLOCKS > 2 ? 2 : BLOCKS)
     enum { EACH = EARLY ? 2 * SIDE : STAGE }; // tiles of a mask have two places of their own
     char *const masks = stages + STAGES * EACH;
     hr_u64 *const bars = (hr_u64 *)(masks + (EARLY ? 2 * MASKED_BYTES : 0) + ROOMS);
-    float *const columns = (float *)(bars + (MASK == 5 ? THREADS / 16 : 0)); // of a stage: TILE of lse, TILE of delta
+    hr_u64 *const pace = bars + (MASK == 5 ? THREADS / 16 : 0); // a tile is there
+    float *const columns = (float *)(pace + (SPLIT ? 2 : 0)); // of a stage: TILE of lse, TILE of delta
     hr_u32 *const words = (hr_u32 *)(columns + STAGES * 2 * TILE);
     const int lane = threadIdx.x & 31, row = threadIdx.x / 32 * 16 + lane / 4;
     const hr_u32 tiles = (hr_u32)((a.keys + OWN - 1) / OWN), all = gridDim.x / tiles;
@@ -251,12 +288,17 @@ HR_KERNEL __launch_bounds__(THREADS, BLOCKS > 2 ? 2 : BLOCKS)
         }
         bars_shown();
     }
+    if (SPLIT && threadIdx.x == 0) {
+        bar_init(pace, THREADS / 32);
+    }
+    const auto head_of = [&](int n) { return ALONE ? nought() : n / each; };
+    const auto tile_at = [&](int n) { return begin + (ALONE ? n : n % each); }; // of queries
     if (MASK) {
         for (int n = threadIdx.x; n < steps; n += THREADS) {
-            hr_u32 word = 0;
-            m.init(mask, flags, e, a, b, h * a.group + n / each);
-            for (int w = 0; w < WGS; w++) {
-                const hr_i64 first = (hr_i64)(begin + n % each) * TILE;
+            hr_u32 word = TAKEN ? (SEEN | ADDS | FINITE) * 0x01010101u : 0;
+            m.init(mask, flags, e, a, b, h * a.group + head_of(n));
+            for (int w = 0; w < WGS && !TAKEN; w++) {
+                const hr_i64 first = (hr_i64)tile_at(n) * TILE;
                 if (MASK == 5) {
                     word |= m.adding(k0 + w * 64, first, a.keys) << (16 + w * 4);
                 }
@@ -274,8 +316,8 @@ HR_KERNEL __launch_bounds__(THREADS, BLOCKS > 2 ? 2 : BLOCKS)
     const hr_u32 first_tile =
         (hr_u32)(b * e.flag_batch + h * a.group * e.flag_head + own * e.mask_row);
     const auto tile_of = [&](int n) -> hr_u32 {
-        return first_tile + (hr_u32)(n / each) * (hr_u32)e.flag_head +
-               (hr_u32)(begin + n % each) * (hr_u32)e.flag_row;
+        return first_tile + (hr_u32)head_of(n) * (hr_u32)e.flag_head +
+               (hr_u32)tile_at(n) * (hr_u32)e.flag_row;
     };
     const auto adds = [&](int n) {
         return MASK == 5 && n < steps && (words[n] >> (16 + threadIdx.x / 32) & 1u);
@@ -284,7 +326,7 @@ HR_KERNEL __launch_bounds__(THREADS, BLOCKS > 2 ? 2 : BLOCKS)
     // The queries of step n to a stage, with do.
     const auto fetch_queries = [&](int n, int slot, int flip) {
         if (n < steps) {
-            const hr_i64 g = n / each, first = (hr_i64)(begin + n % each) * TILE;
+            const hr_i64 g = head_of(n), first = (hr_i64)tile_at(n) * TILE;
             char *const to = stages + slot * EACH;
             fetch<TILE>(to, q + g * a.depth, a.q_row, first, a.queries, a.depth);
             fetch<TILE>(to + SIDE, dout + g * a.depth, a.o_row, first, a.queries, a.depth);
@@ -333,20 +375,20 @@ HR_KERNEL __launch_bounds__(THREADS, BLOCKS > 2 ? 2 : BLOCKS)
         if (!DROP || n >= steps) {
             return ~0u;
         }
-        const hr_u32 across = (hr_u32)a.keys / 4;
+        const hr_u32 across = ((hr_u32)a.keys + 3) / 4;
         const hr_i64 query =
-            (h * a.group + n / each) * a.queries + (hr_i64)(begin + n % each) * TILE + lane % 4 * 2;
+            (h * a.group + head_of(n)) * a.queries + (hr_i64)tile_at(n) * TILE + lane % 4 * 2;
         return kept_bits(control, e, (hr_u32)b, (hr_u32)query * across, across, (hr_u32)(k0 + row));
     };
     // Probabilities from the scores of step n.
     const auto weigh = [&](int n, int slot, int flip, const char *tile, hr_u32 word, hr_u32 kept) {
         const float *const column = columns + slot * 2 * TILE + lane % 4 * 2;
-        const hr_i64 q0 = (hr_i64)(begin + n % each) * TILE;
+        const hr_i64 q0 = (hr_i64)tile_at(n) * TILE;
         const hr_u32 flag = flag_of(words, n);
         if (MASK && !BITS) {
-            m.init(mask, flags, e, a, b, h * a.group + n / each);
+            m.init(mask, flags, e, a, b, h * a.group + head_of(n));
         }
-        masked<true>(s, flag, m, tile, k0, q0);
+        masked<true>(s, flag & FINITE ? flag : flag & ~HIDES, m, tile, k0, q0); // minus infinity is added
         if (adds(n)) {
             bar_wait(own_bars + flip, flips >> flip & 1u);
             flips ^= 1u << flip;
@@ -367,6 +409,9 @@ HR_KERNEL __launch_bounds__(THREADS, BLOCKS > 2 ? 2 : BLOCKS)
         const bool far =
             MASK != 4 && (flag & FINITE) &&
             __any_sync(0xffffffffu, row_sees_far(first[0]) || row_sees_far(first[32]));
+        if (far && TAKEN) { // finite numbers that were too low for a sum
+            lift(s, m, tile);
+        }
         if (far) {
 #pragma unroll
             for (int i = 0; i < 32; i++) {
@@ -436,8 +481,8 @@ HR_KERNEL __launch_bounds__(THREADS, BLOCKS > 2 ? 2 : BLOCKS)
                  threadIdx.x / 128);
     const auto leave_scores = [&](int n) {
         if (SCORES && k0 + threadIdx.x / 128 * 64 < a.keys) {
-            const hr_u32 of = first_scores + (hr_u32)(n / each * (int)((a.keys + TILE - 1) / TILE));
-            const hr_u32 tile = of * (hr_u32)end + (hr_u32)(begin + n % each); // they have 512 MiB at most
+            const hr_u32 of = first_scores + (hr_u32)(head_of(n) * (int)((a.keys + TILE - 1) / TILE));
+            const hr_u32 tile = of * (hr_u32)end + (hr_u32)tile_at(n); // they have 512 MiB at most
             uint4 *const to =
                 scores + (hr_i64)tile * BLOB + threadIdx.x / 32 % 4 * 128 + lane;
 #pragma unroll
@@ -452,15 +497,29 @@ HR_KERNEL __launch_bounds__(THREADS, BLOCKS > 2 ? 2 : BLOCKS)
     begin_tile(stages);
     products_wait<1>();
     pinned(s);
+    hr_u32 phase = 0;
     while (n < steps) {
         const int after = slot == STAGES - 1 ? 0 : slot + 1;
         weigh(n, slot, flip, masks + flip * MASKED_BYTES, word, kept);
         products_wait_behind(f);
         pinned(dp);
+        if (SPLIT) { // this thread's part of the next tile is there, and it has weighed: it is done with the mask's
+            hr_async_wait<0>();
+            shown();
+            __syncwarp();
+            if (lane == 0) {
+                bar_arrive(pace);
+            }
+        }
         add_tile(stages + slot * EACH, slot, kept);
-        hr_async_wait<0>();
-        shown();
-        __syncthreads(); // the next tile is there, and all are done with the one before this
+        if (SPLIT) {
+            bar_wait(pace, phase);
+            phase ^= 1u;
+        } else {
+            hr_async_wait<0>();
+            shown();
+            __syncthreads(); // the next tile is there, and all are done with the one before this
+        }
         const int later = following(words, next + 1, steps);
         fetch_queries(later, after == STAGES - 1 ? 0 : after + 1, flip);
         begin_tile(stages + after * EACH); // behind the last it is read by nobody
@@ -512,7 +571,9 @@ HR_KERNEL __launch_bounds__(THREADS, BLOCKS > 2 ? 2 : BLOCKS)
     const float by = DROP ? e.keep : 1.0f; // of what is not dropped
     put_rows(dv + b * a.v_batch + h * a.depth, a.v_row, k0, a.keys, a.depth, ks, out_v, by, by);
 }
+#endif
 
+#if SCORES == 2
 // An 8 by 8 matrix of 2-byte numbers, two neighbours of row lane / 4 a thread, turned.
 HR_INLINE hr_u32 turn(hr_u32 x) {
 #ifdef HRI_EMULATED
@@ -528,13 +589,13 @@ HR_INLINE hr_u32 turn(hr_u32 x) {
 }
 
 // dq of a block's queries from the gradients of scores: a warp has 16 queries, of which 16 keys are one piece of 16 bytes a thread.
-HR_KERNEL __launch_bounds__(THREADS, DP == 64 && WGS < 3 ? 3 : 2)
+HR_KERNEL __launch_bounds__(THREADS, WGS > 2 ? 1 : DP == 64 ? 3 : 2)
     attention_grad_sum(const ELEM *k, const uint4 *scores, ELEM *dq, shape a, const MELEM *mask,
                        const hr_u8 *flags, extra e, hr_i64 from) {
-    enum { ROOM = SIDE + OWN * TILE * 2 };
+    enum { DEEP = DP > 64, ROOM = SIDE + OWN * TILE * 2, ROOMS = STAGES + DEEP }; // DEEP: products are waited for a step later
     HR_SHARED(shared);
     char *const stages = aligned(shared);
-    hr_u32 *const words = (hr_u32 *)(stages + STAGES * ROOM);
+    hr_u32 *const words = (hr_u32 *)(stages + ROOMS * ROOM);
     const int lane = threadIdx.x & 31, group = threadIdx.x / 128, warp = threadIdx.x / 32 % 4;
     const hr_u32 tiles = (hr_u32)((a.queries + OWN - 1) / OWN), all = gridDim.x / tiles;
     const hr_i64 q0 = (hr_i64)(tiles - 1 - blockIdx.x / all) * OWN, local = blockIdx.x % all;
@@ -545,24 +606,30 @@ HR_KERNEL __launch_bounds__(THREADS, DP == 64 && WGS < 3 ? 3 : 2)
     k += b * a.k_batch + h / a.group * a.depth;
     head_mask m;
     m.init(mask, flags, e, a, b, h);
+    const auto tile_of = [&](int j) { return (hr_i64)(steps - 1 - j); }; // the last were written last
     for (int j = threadIdx.x; MASK && j < steps; j += THREADS) {
         hr_u32 word = 0;
         for (int w = 0; w < WGS && q0 + w * 64 < a.queries; w++) {
-            const hr_i64 key = (hr_i64)j * TILE, query = q0 + w * 64;
+            const hr_i64 key = tile_of(j) * TILE, query = q0 + w * 64;
             word |= (BITS ? m.of_bits(key, query, a.keys) : m.of(query, key)) << (w * 8);
         }
         words[j] = word;
     }
     __syncthreads();
+    // What nobody sees was not written.
+    const auto seen_at = [&](int j) {
+        return (flag_of(words, j) & SEEN) && own < across &&
+               !(CAUSAL && tile_of(j) > own);
+    };
     // Every thread copies the pieces that it reads.
     const uint4 *const mine =
         scores + (local * ((a.keys + TILE - 1) / TILE) * across + own) * BLOB + warp * 32 + lane;
     const auto fetch_keys = [&](int j, int slot) {
         if (j < steps) {
             char *const to = stages + slot * ROOM;
-            fetch<TILE>(to, k, a.k_row, (hr_i64)j * TILE, a.keys, a.depth);
-            if (flag_of(words, j) & SEEN) {
-                const uint4 *const at = mine + j * across * BLOB;
+            fetch<TILE>(to, k, a.k_row, tile_of(j) * TILE, a.keys, a.depth);
+            if (seen_at(j)) {
+                const uint4 *const at = mine + tile_of(j) * across * BLOB;
 #pragma unroll
                 for (int t = 0; t < 4; t++) {
                     hr_async_copy(to + SIDE + (t * THREADS + (int)threadIdx.x) * 16, at + t * 128,
@@ -580,13 +647,12 @@ HR_KERNEL __launch_bounds__(THREADS, DP == 64 && WGS < 3 ? 3 : 2)
     __syncthreads();
     float out[PANELS][8][4];
     clear(out);
-    while (j < steps) {
+    const auto step = [&](hr_u32 (&f)[4][4]) {
         const char *const stage = stages + slot * ROOM;
-        const int after = slot == STAGES - 1 ? 0 : slot + 1;
+        const int after = slot == ROOMS - 1 ? 0 : slot + 1;
         const int later = following(words, next + 1, steps);
-        hr_u32 f[4][4];
-        fetch_keys(later, after == STAGES - 1 ? 0 : after + 1);
-        const bool seen = flag_of(words, j) & SEEN; // what nobody sees was not written
+        fetch_keys(later, after == ROOMS - 1 ? 0 : after + 1);
+        const bool seen = seen_at(j);
 #pragma unroll
         for (int t = 0; t < 4; t++) {
             const uint4 x = *(const uint4 *)(stage + SIDE + (t * THREADS + (int)threadIdx.x) * 16);
@@ -598,17 +664,29 @@ HR_KERNEL __launch_bounds__(THREADS, DP == 64 && WGS < 3 ? 3 : 2)
         products_begin();
         add_rows(out, f, stage);
         products_end();
-        products_wait<0>();
-        pin(out);
+        products_wait<DEEP>();
+        if (!DEEP) {
+            pin(out);
+        }
         hr_async_wait<1>();
         shown();
-        __syncthreads(); // the next tile is there, and all are done with this one
+        __syncthreads(); // the next tile is there, and all are done with this one, or with the one before it
         j = next;
         next = later;
         slot = after;
+    };
+    hr_u32 f[4][4], g[4][4];
+    while (j < steps) {
+        step(f);
+        if (DEEP && j < steps) {
+            step(g);
+        }
     }
+    products_wait<0>();
+    pin(out);
     hr_async_wait<0>();
     __syncthreads();
     put_rows(dq + b * a.q_batch + h * a.depth, a.q_row, q0, a.queries, a.depth, stages, out,
              a.scale, a.scale);
 }
+#endif

@@ -75,10 +75,11 @@ struct head_mask {
 };
 #endif
 #if DROP
-// What the probability of query i and key j is multiplied by.
+// What the probability of query i and key j is multiplied by; rows of draws are whole fours.
 HR_INLINE float kept(const hr_control *control, const extra &e, const shape &a, hr_i64 b, hr_i64 h,
                      hr_i64 i, hr_i64 j) {
-    const hr_u64 index = ((hr_u64)h * (hr_u64)a.queries + (hr_u64)i) * (hr_u64)a.keys + (hr_u64)j;
+    const hr_u64 row = (hr_u64)h * (hr_u64)a.queries + (hr_u64)i,
+                 index = row * (((hr_u64)a.keys + 3) / 4 * 4) + (hr_u64)j;
     hr_u32 words[4];
     hr_philox(control->seed, control->step, e.node, control->first_sample + (hr_u32)b,
               (hr_u32)(index / 4), words);

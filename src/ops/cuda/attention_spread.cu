@@ -19,13 +19,18 @@
 #ifndef COPY // 0: only what each tile does
 #define COPY 1
 #endif
+#ifndef SPARSE // second parts are written only in tiles that have any
+#define SPARSE 0
+#endif
 #ifndef PLANES // 1: MELEM is bf16
 #define PLANES 1
 #endif
 
 enum { THREADS = 256, SEEN = 1, ADDS = 2, HIDES = 4, FINITE = 8, PARTS = 16 };
 #define HIDDEN (-1e30f)
-#define LOW    0xf180u // -2^100
+#ifndef LOW
+#define LOW 0xf180u // -2^100
+#endif
 
 // What 16 keys of a row are.
 struct keys16 {
@@ -108,6 +113,9 @@ HR_INLINE void put(hr_bf16 *to, const hr_u32 (&x)[8]) {
 HR_KERNEL __launch_bounds__(THREADS)
     attention_spread(const MELEM *mask, hr_bf16 *copy, hr_u8 *seen, hr_i64 tiles, hr_i64 along, hr_i64 across,
                      hr_i64 queries, hr_i64 keys, hr_i64 plane, hr_u32 *zeros, hr_u32 zero_count) {
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL // the next kernel may begin, and waits for the end of this one, which waits for the one before
+    asm volatile("griddepcontrol.launch_dependents;\ngriddepcontrol.wait;" ::: "memory");
+#endif
     for (hr_u32 i = threadIdx.x; blockIdx.x == 0 && i < zero_count; i += THREADS) {
         zeros[i] = 0;
     }
@@ -121,6 +129,7 @@ HR_KERNEL __launch_bounds__(THREADS)
     const hr_i64 row = (hr_i64)(line / (hr_u32)along) * queries + r0;
     keys16 m = {0, 0, 0, 0};
     hr_u32 shown = 0;
+    hr_u32 second[2][8];
     row16 x[2];
 #pragma unroll
     for (int half = 0; half < 2; half++) {
@@ -130,15 +139,15 @@ HR_KERNEL __launch_bounds__(THREADS)
     for (int half = 0; half < 2; half++) {
         const hr_i32 query = r0 + half * 8, there = (hr_i32)keys - key, later = query + 1 - key;
         hr_bf16 *const to = copy + (row + half * 8) * across * 64 + key;
-        hr_u32 first[8], second[8];
+        hr_u32 first[8];
         keys16 own = {0, 0, 0, 0};
-        take(own, first, second, x[half], CAUSAL && later < there ? later : there);
+        take(own, first, second[half], x[half], CAUSAL && later < there ? later : there);
         if (query < queries) {
             if (COPY) {
                 put(to, first);
             }
-            if (COPY && PLANES == 2) {
-                put(to + plane, second);
+            if (COPY && PLANES == 2 && !SPARSE) {
+                put(to + plane, second[half]);
             }
             shown |= ~own.hidden & 0xffffu;
             m.hidden |= own.hidden;
@@ -150,6 +159,12 @@ HR_KERNEL __launch_bounds__(THREADS)
     const bool any = __any_sync(0xffffffffu, shown != 0), adds = __any_sync(0xffffffffu, m.nonzero != 0),
                hides = __any_sync(0xffffffffu, m.hidden != 0), finite = __any_sync(0xffffffffu, m.finite != 0),
                parts = __any_sync(0xffffffffu, m.parts != 0);
+#pragma unroll
+    for (int half = 0; half < 2 && COPY && SPARSE; half++) {
+        if (parts && r0 + half * 8 < queries) {
+            put(copy + plane + (row + half * 8) * across * 64 + key, second[half]);
+        }
+    }
     if (lane == 0) {
         seen[tile] = (hr_u8)((any ? SEEN : 0) | (adds ? ADDS : 0) | (hides ? HIDES : 0) | (finite ? FINITE : 0) |
                              (parts ? PARTS : 0));

@@ -99,7 +99,56 @@ enum { EACH = WHOLE ? 16 / (int)sizeof(MELEM) : 1 };
 struct row16 {
     hr_pack<MELEM, EACH> at[16 / EACH];
 };
+HR_INLINE void put_bits(hr_u8 &to, hr_u32 bits) {
+    to = (hr_u8)bits;
+}
+HR_INLINE void put_bits(hr_bf16 &to, hr_u32 bits) {
+    to.bits = (hr_u16)bits;
+}
+HR_INLINE void put_bits(hr_f16 &to, hr_u32 bits) {
+    to.bits = (hr_u16)bits;
+}
+HR_INLINE void put_bits(float &to, hr_u32 bits) {
+    to = __uint_as_float(bits);
+}
+// Pieces of 16 bytes as they lie in memory, of which some of what is asked for is a part, and shifted.
+HR_INLINE void fetch_shifted(row16 &x, const MELEM *from, hr_i32 count) {
+    enum { SIZE = (int)sizeof(MELEM), WORDS = 4 * SIZE, IN_WORD = 4 / SIZE };
+    const hr_u32 skew = (hr_u32)(size_t)from & 15u;
+    const hr_i32 there = count < 16 ? count : 16, end = there > 0 ? (hr_i32)skew + there * SIZE : 0;
+    const char *const at = (const char *)from - skew;
+    hr_u32 w[WORDS + 4];
+#pragma unroll
+    for (int i = 0; i <= SIZE; i++) {
+        const uint4 y = i * 16 < end ? *(const uint4 *)(at + i * 16) : make_uint4(0, 0, 0, 0);
+        w[4 * i] = y.x;
+        w[4 * i + 1] = y.y;
+        w[4 * i + 2] = y.z;
+        w[4 * i + 3] = y.w;
+    }
+#pragma unroll
+    for (int i = 0; i < WORDS + 2; i++) {
+        w[i] = skew & 8u ? w[i + 2] : w[i];
+    }
+#pragma unroll
+    for (int i = 0; i < WORDS + 1; i++) {
+        w[i] = skew & 4u ? w[i + 1] : w[i];
+    }
+#pragma unroll
+    for (int i = 0; i < WORDS; i++) {
+        w[i] = (hr_u32)(((hr_u64)w[i + 1] << 32 | w[i]) >> (skew & 3u) * 8);
+    }
+#pragma unroll
+    for (int i = 0; i < 16; i++) {
+        put_bits(x.at[i / EACH].at[i % EACH],
+                 i < count ? w[i / IN_WORD] >> i % IN_WORD * (8 * SIZE) : 0u);
+    }
+}
 HR_INLINE void fetch(row16 &x, const MELEM *from, hr_i32 count) {
+    if (!WHOLE) {
+        fetch_shifted(x, from, count);
+        return;
+    }
     const hr_pack<MELEM, EACH> zeros = {};
 #pragma unroll
     for (int i = 0; i < 16 / EACH; i++) {
@@ -215,6 +264,9 @@ HR_KERNEL __launch_bounds__(THREADS)
     attention_words(const MELEM *mask, hr_u32 *words, hr_u8 *seen, hr_i64 tiles, hr_i64 along,
                     hr_i64 across, hr_i64 rows, hr_i64 queries, hr_i64 keys, MELEM *copy,
                     hr_i64 pitch, hr_u32 *zeros, hr_u32 zero_count) {
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL // the next kernel may begin, and waits for the end of this one, which waits for the one before
+    asm volatile("griddepcontrol.launch_dependents;\ngriddepcontrol.wait;" ::: "memory");
+#endif
     for (hr_u32 i = threadIdx.x; blockIdx.x == 0 && i < zero_count; i += THREADS) {
         zeros[i] = 0;
     }
