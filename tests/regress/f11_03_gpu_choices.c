@@ -7,21 +7,20 @@
 #include "program.h"
 #include "test.h"
 
-#define MODEL "mlp:width=16,layers=1,size=6,classes=4"
+#define MODEL  "mlp:width=16,layers=1,size=6,classes=4"
 #define DEVICE " --device cuda:0 --exact --json"
 
 /* Trains in the cache folder `cache` of the case; compiled kernels are handed on from run to run, choices are not. */
 static char *history_of(const char *what, const char *cache, const char *environment,
                         const char *flags) {
     const char *root = FAKECUDA_ROOT;
-    program_outcome o =
-        program_run(&(program_options){.as_shell = 1, .seconds = 300},
-                    "mkdir -p %s kernels && cp -r kernels %s/ && "
-                    "LD_LIBRARY_PATH=%s/fakecuda-libs:%s/fakecuda FAKECUDA_STATE=$PWD/state "
-                    "HEADROOM_CACHE_DIR=$PWD/%s %s "
-                    "$HEADROOM train %s" DEVICE
-                    " --overwrite --out $PWD/run-%s %s && cp -r %s/kernels .",
-                    cache, cache, root, root, cache, environment, what, cache, flags, cache);
+    program_outcome o = program_run(
+        &(program_options){.as_shell = 1, .seconds = 300},
+        "mkdir -p %s kernels && cp -r kernels %s/ && "
+        "LD_LIBRARY_PATH=%s/fakecuda-libs:%s/fakecuda FAKECUDA_STATE=$PWD/state "
+        "HEADROOM_CACHE_DIR=$PWD/%s %s "
+        "$HEADROOM train %s" DEVICE " --overwrite --out $PWD/run-%s %s && cp -r %s/kernels .",
+        cache, cache, root, root, cache, environment, what, cache, flags, cache);
     if (o.code == 0 && !strcmp(program_text(&o, "device"), "host")) {
         test_skip("no fake driver");
     }
