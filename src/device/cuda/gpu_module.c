@@ -9,9 +9,7 @@
  * is the driver's own and part of `runtime`; it goes when the hri_gpu closes.
  *
  * An error of the compiler is a bug of ours and HR_E_INTERNAL; its first lines are the detail. */
-#include <dlfcn.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include "base/alloc.h"
 #include "device/cuda/gpu_state.h"
@@ -289,41 +287,6 @@ static hr_status allow_shared(hri_gpu *gpu, hri_gpu_function *f, uint32_t bytes)
     return status;
 }
 
-/* What is tried (HEADROOM_TRY_C, 32): kernels of attention that begin while the one before them ends, and wait for it (griddepcontrol).  NULL:
- * not by this driver, or not this kernel. */
-typedef struct launch_attribute {
-    int id, room;
-    int value, rest[15];
-} launch_attribute;
-typedef struct launch_config {
-    unsigned int grid[3], block[3], shared_bytes;
-    CUstream stream;
-    launch_attribute *attributes;
-    unsigned int count;
-} launch_config;
-typedef CUresult early_fn(const launch_config *config, CUfunction function, void **arguments,
-                          void **extra);
-static early_fn *early_of(const char *kernel) {
-    static const char *const early[] = {"attention_forward_wide", "attention_forward_pairs",
-                                        "attention_words", "attention_spread"};
-    static early_fn *found;
-    static int looked;
-    if (!looked) {
-        const char *const text = getenv("HEADROOM_TRY_C");
-        void *const driver =
-            text && atoi(text) & 32 ? dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD) : NULL;
-        void *const at = driver ? dlsym(driver, "cuLaunchKernelEx") : NULL;
-        memcpy(&found, &at, sizeof found);
-        looked = 1;
-    }
-    for (size_t i = 0; found && i < sizeof early / sizeof early[0]; i++) {
-        if (strcmp(kernel, early[i]) == 0) {
-            return found;
-        }
-    }
-    return NULL;
-}
-
 static hr_status launch_entered(hri_gpu *gpu, const hri_gpu_source *source, const char *defines,
                                 const char *key, const char *kernel, const hri_gpu_grid *grid,
                                 void *const *args) {
@@ -339,21 +302,12 @@ static hr_status launch_entered(hri_gpu *gpu, const hri_gpu_source *source, cons
     if (status != HR_OK) {
         return status;
     }
-    early_fn *const early = early_of(kernel);
-    launch_attribute serialized = {
-        .id = 6, .value = 1}; /* CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION */
-    const launch_config config = {.grid = {grid->x, grid->y ? grid->y : 1, grid->z ? grid->z : 1},
-                                  .block = {grid->threads, 1, 1},
-                                  .shared_bytes = grid->shared_bytes,
-                                  .stream = gpu->stream,
-                                  .attributes = &serialized,
-                                  .count = 1};
     const CUresult result =
-        HRI_FAULT(LAUNCH) ? CUDA_ERROR_UNKNOWN
-        : early           ? early(&config, f->function, (void **)args, NULL)
-                          : gpu->cu->cuLaunchKernel(f->function, grid->x, grid->y ? grid->y : 1,
-                                          grid->z ? grid->z : 1, grid->threads, 1, 1,
-                                                    grid->shared_bytes, gpu->stream, (void **)args, NULL);
+        HRI_FAULT(LAUNCH)
+            ? CUDA_ERROR_UNKNOWN
+            : gpu->cu->cuLaunchKernel(f->function, grid->x, grid->y ? grid->y : 1,
+                                      grid->z ? grid->z : 1, grid->threads, 1, 1,
+                                      grid->shared_bytes, gpu->stream, (void **)args, NULL);
     status = hri_gpu_check(gpu, "cuLaunchKernel", result);
     gpu->together = 0; /* what began cannot be launched apart any more */
     if (status != HR_OK) {

@@ -5,7 +5,6 @@
  * does it, and with dropout, or where there are no maps of tensors, attention_hopper_bits_deep.cu.  With many queries, up to 64 deep,
  * attention_hopper_bits_wide.cu does it.  Backward is in attention_scores.c. */
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "ops/common/attention_mask.h"
@@ -30,7 +29,7 @@ enum {
     PAIRS_BARS = 26,
     PIECE = 8,           /* keys that a thread has side by side */
     PIECED_MOST = 14336, /* keys whose list fits behind three steps of keys and values */
-    FEW = 8,
+    FEW = 16,
     PAIRS_NUMBERS = 4 * 128 * 64 * 2 /* bytes of a mask in shared memory */
 };
 
@@ -40,17 +39,6 @@ typedef struct bits_shape {
     uint32_t node, limit;
     int64_t samples, plane;
 } bits_shape;
-
-/* What is tried, HEADROOM_TRY_C added up; 0: nothing. */
-enum { TRY_LISTED = 1, TRY_SLOWLY = 2, TRY_SPREAD = 4, TRY_FEWER = 8, TRY_MAKING = 16, TRY_AHEAD = 64, TRY_ONCE = 128 };
-static int tried(int what) {
-    static int all = -1;
-    if (all < 0) {
-        const char *const text = getenv("HEADROOM_TRY_C");
-        all = text ? atoi(text) : 0;
-    }
-    return (all & what) != 0;
-}
 
 static int deep(const hri_attention *a) {
     return a->depth > DEPTH;
@@ -69,7 +57,7 @@ static int in_pieces(const hri_attention_view *v) {
 /* Do threads load numbers themselves, and the copy engine lays keys as they need them?  Of f32 there are too many for their registers: a
  * first pass makes two of bf16 of each, of which the second is 0 in most masks (`halved`). */
 static int halved(const hri_attention *a) {
-    return tried(TRY_SPREAD) && a->extra.mask_type == HR_TYPE_F32 && !a->causal && hri_attention_spread_fits(a);
+    return a->extra.mask_type == HR_TYPE_F32 && !a->causal && hri_attention_spread_fits(a);
 }
 static int pieced(const hri_attention *a) {
     return a->depth == DEPTH_MOST && hri_attention_adds(a) && !hri_attention_keyed(a) &&
@@ -101,14 +89,7 @@ static int pairs(const hri_attention *a, const hri_gpu *gpu) {
 static int taken(const hri_attention *a, const hri_gpu *gpu) {
     const hri_attention_extra *x = &a->extra;
     return pairs(a, gpu) && pieced(a) && !halved(a) && !a->causal &&
-           x->mask_samples * x->mask_heads * (tried(TRY_FEWER) ? 2 * FEW : FEW) >=
-               a->batch * a->heads;
-}
-
-/* Are masks looked at by the kernel, those of the first blocks excepted? */
-static int made_by_pairs(const hri_attention *a, const hri_gpu *gpu) {
-    return tried(TRY_MAKING) && pairs(a, gpu) && pieced(a) && !taken(a, gpu) &&
-           a->extra.mask_type == HR_TYPE_BF16 && hri_attention_making_bytes(a) > 0;
+           x->mask_samples * x->mask_heads * FEW >= a->batch * a->heads;
 }
 
 /* Numbers of 2 bytes are as fast as they are. */
@@ -178,7 +159,7 @@ static int fits(const hri_attention *a, hri_gpu *gpu) {
 enum {
     WIDE = 256,
     WIDE_THREADS = 640,
-    WIDE_BARS = 48,   /* at most, with a word of what is listed */
+    WIDE_BARS = 48,   /* at most */
     WIDE_KEYS = 8192, /* so many leave room for longer rings */
     NARROW = 128      /* so many queries and fewer fill a block of the other kernel */
 };
@@ -365,13 +346,11 @@ static hr_status wide_run(const hri_attention *a, const hri_gpu_call *c,
     snprintf(defines, sizeof defines,
              "-DELEM=%s -DMELEM=%s -DDP=%d -DCAUSAL=%d -DBACKWARD=0 -DWGS=%d -DBLOCKS=1 -DMASK=0 "
              "-DRING=%d -DLEAD=1 -DONES=%d -DNUMBERS=%d -DKEYED=%d "
-             "-DPLANES=%d -DTWO_PARTS=%d -DNUMBER_ROOMS=%d -DMAKING=%d -DLISTED=%d -DSLOWLY=%d -DFETCHED=%d",
+             "-DPLANES=%d -DTWO_PARTS=%d -DNUMBER_ROOMS=%d -DMAKING=%d",
              hri_gpu_type(a->type), hri_gpu_type(hri_attention_adds(a) ? x->mask_type : a->type),
              DEPTH, a->causal != 0, WIDE / 64, r.ring, !hri_attention_adds(a) && !keyed_,
              hri_attention_adds(a), keyed_, spread ? (int)hri_attention_spread_planes(a) : 1,
-             spread && !power_of_two(a->scale), r.numbers, making,
-             tried(TRY_LISTED), tried(TRY_LISTED) && tried(TRY_SLOWLY),
-             tried(TRY_LISTED) && tried(TRY_AHEAD));
+             spread && !power_of_two(a->scale), r.numbers, making);
     return hri_gpu_launch(c->gpu, &hri_cu_attention_hopper_bits_wide, defines,
                           "attention_forward_wide", &grid,
                           HRI_GPU_ARGS(&maps[0], &maps[1], &maps[2], &maps[3], &v, &o, &lse, &s,
@@ -396,8 +375,7 @@ uint64_t hri_attention_bits_workspace(const hri_attention *a, hri_gpu *gpu) {
 /* Over 64 deep: a block for each multiprocessor takes one tile of queries after the other. */
 static hr_status pairs_run(const hri_attention *a, const hri_gpu_call *c,
                            const hri_gpu_attention_at *at, hr_addr mask, hri_attention_words w,
-                           bits_shape e, const hri_attention_making *making) {
-    hri_attention_making m = making ? *making : (hri_attention_making){0};
+                           bits_shape e) {
     const uint32_t processors = hri_gpu_processors(c->gpu);
     hri_attention_shape s = hri_attention_shape_of(a);
     hr_addr v = at->v, o = at->o, lse = at->stats, control = c->control;
@@ -412,19 +390,18 @@ static hr_status pairs_run(const hri_attention *a, const hri_gpu_call *c,
     }
     snprintf(defines, sizeof defines,
              "-DELEM=%s -DMELEM=%s -DDP=%d -DCAUSAL=%d -DBACKWARD=0 -DWGS=%d -DBLOCKS=1 -DMASK=0 "
-             "-DNUMBERS=%d -DKEYED=%d -DPAIRS=1 -DDIRECT=%d -DPIECED=%d -DSPREAD=%d -DMAKING=%d -DONCE=%d",
+             "-DNUMBERS=%d -DKEYED=%d -DPAIRS=1 -DDIRECT=%d -DPIECED=%d -DSPREAD=%d",
              hri_gpu_type(a->type),
              hri_gpu_type(hri_attention_adds(a) ? a->extra.mask_type : a->type), DEPTH_MOST,
              a->causal != 0, OWN / 64, hri_attention_adds(a), hri_attention_keyed(a),
-             taken(a, c->gpu), pieced(a), pieced(a) && halved(a), making != NULL,
-             tried(TRY_ONCE));
+             taken(a, c->gpu), pieced(a), pieced(a) && halved(a));
     const hri_gpu_grid grid = {.x = items < processors ? items : processors,
                                .threads = PAIRS_THREADS,
                                .shared_bytes = (uint32_t)pairs_shared(a)};
     return hri_gpu_launch(c->gpu, &hri_cu_attention_hopper_bits_pairs, defines,
                           "attention_forward_pairs", &grid,
                           HRI_GPU_ARGS(&maps[0], &maps[1], &maps[2], &maps[3], &v, &o, &lse, &s,
-                                       &w.words, &w.seen, &e, &mask, &control, &items, &m));
+                                       &w.words, &w.seen, &e, &mask, &control, &items));
 }
 
 hr_status hri_attention_bits_run(const hri_attention *a, const hri_gpu_call *c,
@@ -445,22 +422,13 @@ hr_status hri_attention_bits_run(const hri_attention *a, const hri_gpu_call *c,
     char defines[256];
     if (taken(a, c->gpu)) { /* samples that share a mask of each head stand side by side */
         const hri_attention_words none = {.batch = x->mask_batch > 0, .head = x->mask_head > 0};
-        return pairs_run(a, c, at, mask, none, bits_shape_of(a, &none), NULL);
+        return pairs_run(a, c, at, mask, none, bits_shape_of(a, &none));
     }
     if (pairs(a, c->gpu) && pieced(a) && halved(a)) {
         const hr_status spread = hri_attention_spread_make(a, c, mask, c->workspace, 1, NULL, &w);
         bits_shape e = bits_shape_of(a, &w);
         e.plane = x->mask_samples * x->mask_heads * a->queries * a->keys;
-        return spread == HR_OK ? pairs_run(a, c, at, mask, w, e, NULL) : spread;
-    }
-    hri_attention_making m;
-    if (made_by_pairs(a, c->gpu) &&
-        hri_attention_making_of(a, mask,
-                                c->workspace + hri_attention_words_bytes(a, 0, 0) -
-                                    hri_attention_making_bytes(a),
-                                (hri_gpu_processors(c->gpu) + 1) / 2, &m)) { /* a block has half of the queries */
-        const hr_status looked = hri_attention_spread_make(a, c, mask, c->workspace, 0, &m, &w);
-        return looked == HR_OK ? pairs_run(a, c, at, mask, w, bits_shape_of(a, &w), &m) : looked;
+        return spread == HR_OK ? pairs_run(a, c, at, mask, w, e) : spread;
     }
     const hr_status status =
         hri_attention_keyed(a)
@@ -479,7 +447,7 @@ hr_status hri_attention_bits_run(const hri_attention *a, const hri_gpu_call *c,
         e.mask_batch = x->mask_batch ? x->mask_heads * x->mask_rows * pitch : 0;
     }
     if (pairs(a, c->gpu)) {
-        return pairs_run(a, c, at, mask, w, e, NULL);
+        return pairs_run(a, c, at, mask, w, e);
     }
     snprintf(defines, sizeof defines,
              "-DELEM=%s -DMELEM=%s -DDP=%d -DCAUSAL=%d -DBACKWARD=0 -DWGS=%d -DBLOCKS=%d -DMASK=0 "

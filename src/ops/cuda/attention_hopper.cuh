@@ -58,13 +58,6 @@ HR_INLINE float none() {
     return hr_bits_float(0xff800000u); // minus infinity
 }
 
-// What the kernel before this one wrote is there, where this one began before that was over.
-HR_INLINE void first_pass_over() {
-#ifdef __CUDA_ARCH_FEAT_SM90_ALL
-    asm volatile("griddepcontrol.wait;" ::: "memory");
-#endif
-}
-
 // ---- products of a warpgroup ----
 
 #ifndef HRI_EMULATED

@@ -76,7 +76,7 @@ HR_INLINE void load_pieces(hr_u32 (&x)[MASK_WORDS], const NUMS *const (&at)[2], 
         x[4 * i + 2] = y.z;
         x[4 * i + 3] = y.w;
 #else
-        asm volatile(LOAD_NUMBERS " {%0, %1, %2, %3}, [%4];"
+        asm volatile("ld.global.nc.v4.u32 {%0, %1, %2, %3}, [%4];"
                      : "=r"(x[4 * i]), "=r"(x[4 * i + 1]), "=r"(x[4 * i + 2]), "=r"(x[4 * i + 3])
                      : "l"(from));
 #endif
@@ -462,7 +462,7 @@ HR_INLINE void attend_all(const memory &m, ELEM *o, float *lse, const ELEM *v, c
 HR_KERNEL __launch_bounds__(BLOCK, 1)
     attention_forward_pairs(HR_TABLE tensor_map qm, HR_TABLE tensor_map km, HR_TABLE tensor_map vm,
                             HR_TABLE tensor_map mm, const ELEM *v, ELEM *o, float *lse, shape a,
-                            hr_u32 *bits, hr_u8 *seen, bits_shape e, const MELEM *mask, const hr_control *control, hr_u32 items, making mk) {
+                            const hr_u32 *bits, const hr_u8 *seen, bits_shape e, const MELEM *mask, const hr_control *control, hr_u32 items) {
     HR_SHARED(shared);
     memory m;
     m.init(shared, a);
@@ -481,9 +481,6 @@ HR_KERNEL __launch_bounds__(BLOCK, 1)
     } else if (threadIdx.x == 32) {
         bar_init(m.q_full, 1);
         bar_init(m.q_empty, THREADS / 32);
-        if (MAKING) {
-            bar_init(m.all_made, IDLE_WARPS);
-        }
     }
     bars_shown();
     if (KEYED) { // behind each row's numbers
@@ -493,11 +490,10 @@ HR_KERNEL __launch_bounds__(BLOCK, 1)
         }
         shown();
     }
-    first_pass_over();
     __syncthreads();
     if (threadIdx.x >= THREADS) {
         registers_fewer<COPY_REGISTERS>();
-        copy_all(m, qm, km, vm, mm, a, bits, seen, e, items, mask, mk);
+        copy_all(m, qm, km, vm, mm, a, bits, seen, e, items);
     } else {
         registers_more<REGISTERS>();
         if (threadIdx.x >= 128) {

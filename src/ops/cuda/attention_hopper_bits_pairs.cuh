@@ -6,15 +6,7 @@
 #ifndef SPREAD // numbers of f32 are two of bf16 (attention_spread.cu)
 #define SPREAD 0
 #endif
-#ifndef ONCE // numbers pass by the first cache, and the second one gets all of a step
-#define ONCE 0
-#endif
-#if ONCE
-#define LOAD_NUMBERS "ld.global.nc.L1::no_allocate.L2::256B.v4.u32"
-#else
-#define LOAD_NUMBERS "ld.global.nc.v4.u32"
-#endif
-#define NO_WORDS (DIRECT || SPREAD || MAKING)
+#define NO_WORDS (DIRECT || SPREAD)
 template <typename T, int S> struct added_as {
     typedef T type;
 };
@@ -30,10 +22,9 @@ enum {
     NUMBER_SLOTS = !ADD || PIECED ? 0 : sizeof(MELEM) == 4 ? 2 : 4,
     ROLES = ADD && !PIECED ? 3 : 2, // warps that copy
     SIDES = PIECED ? 3 : 2, // steps of keys, and of values, in shared memory
-    BARS_ALL = 12 + 2 + 4 + 8, // with one more where nothing is KEYED or numbered: of masks that are MAKING
-    REGISTERS = ADD && !MAKING ? 240 : 232, // of those who compute, and of those who copy: 64,512 together
-    COPY_REGISTERS = ADD && !MAKING ? 24 : 40,
-    IDLE_WARPS = 2 // that make masks
+    BARS_ALL = 12 + 2 + 4 + 8,
+    REGISTERS = ADD ? 240 : 232, // of those who compute, and of those who copy: 64,512 together
+    COPY_REGISTERS = ADD ? 24 : 40
 };
 
 #ifndef HRI_EMULATED
@@ -111,7 +102,7 @@ HR_INLINE void turn_pass(int warpgroup) {
 struct memory {
     char *queries, *keys, *values, *numbers;
     hr_u64 *k_full, *k_empty, *v_full, *v_empty, *q_full, *q_empty, *list_full, *list_empty,
-        *n_full, *n_empty, *all_made;
+        *n_full, *n_empty;
     hr_u32 *lists; // of tiles, two of them; their length stands before the first
     int list;      // words of one
     HR_INLINE void init(unsigned char *shared, const shape &a) {
@@ -129,7 +120,6 @@ struct memory {
         list_empty = k_full + 16;
         n_full = k_full + 18;
         n_empty = k_full + 22;
-        all_made = k_full + 18; // there are no places of numbers then
         lists = (hr_u32 *)(k_full + BARS_ALL) + 1;
         list = (int)((a.keys + TILE - 1) / TILE) + 1;
     }
@@ -252,8 +242,7 @@ HR_INLINE void load_mask(const memory &m, const tensor_map &mm, int slot, hr_u32
 // The third warpgroup: a warp for keys and the lists of tiles, one for values and queries, one for the mask.
 HR_INLINE void copy_all(const memory &m, const tensor_map &qm, const tensor_map &km,
                         const tensor_map &vm, const tensor_map &mm, const shape &a,
-                        hr_u32 *bits, hr_u8 *seen, const bits_shape &e, hr_u32 items,
-                        const MELEM *mask, const making &mk) {
+                        const hr_u32 *bits, const hr_u8 *seen, const bits_shape &e, hr_u32 items) {
     const int role = (threadIdx.x - THREADS) / 32;
     const int all = (int)((a.keys + TILE - 1) / TILE);
     const bool first = threadIdx.x % 32 == 0;
@@ -265,9 +254,6 @@ HR_INLINE void copy_all(const memory &m, const tensor_map &qm, const tensor_map 
     list.init();
     number.init();
     if (role >= ROLES) {
-        if (MAKING) {
-            make_masks(mk, mask, bits, seen, m.all_made, [] { return ~0u; });
-        }
         return;
     }
     for (hr_u32 item = blockIdx.x; item < items; item += gridDim.x) {
@@ -279,9 +265,6 @@ HR_INLINE void copy_all(const memory &m, const tensor_map &qm, const tensor_map 
             if (DIRECT) {
                 tiles_all(order, all);
             } else {
-                if (MAKING) {
-                    wait_made(mk, (hr_u32)at.tile, m.all_made);
-                }
                 tiles_seen(order, seen + at.tile, e.rows, all, at.count);
                 if (SPREAD) {
                     parts_seen(order, seen + at.tile, e.rows, at.count);

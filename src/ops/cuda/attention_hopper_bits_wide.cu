@@ -3,8 +3,8 @@
 // A block has 256 queries, four warpgroups of 64, and a fifth whose first warp feeds them: the copy engine brings tiles of queries, keys
 // and values, by maps of where they lie, to rings in shared memory; one barrier of a tile says that it is there, another that it may be
 // written again.  A block is one of as many as there are multiprocessors, and goes over pieces of work; tiles of the next one come while
-// the last values of this one are added.  So many queries share what a block reads: with 128 of them the second cache cannot bring keys
-// and values as fast as they are used up.
+// the last values of this one are added, and a second warp has listed what it sees before.  So many queries share what a block reads: with
+// 128 of them the second cache cannot bring keys and values as fast as they are used up.
 //
 // Words of attention_words.cu (NATURAL) are the mask, as in attention_hopper_bits.cu.  Numbers (ADD) come as tiles of attention_spread.cu, which
 // hide by themselves, and scores begin with them: products add to what is there (attention_hopper_bits_wide.cuh).  KEYED: one row for all queries, of f32 (attention_key_row).
@@ -13,7 +13,7 @@ enum {
     Q_BYTES = OWN * 128,
     NUMBERS_BYTES = KEYED ? TILE * 4 : ADD ? OWN * 128 : 0,
     WARPS = THREADS / 32,
-    IDLE_WARPS = LISTED ? 2 : 3, // of the warpgroup that feeds
+    IDLE_WARPS = 2, // of the warpgroup that feeds
     FEEDER_REGISTERS = 32,
     OTHER_REGISTERS = 112 // five times 96 at the start
 };
@@ -38,11 +38,10 @@ HR_INLINE void load_row(char *to, const float *from, hr_u64 *bar) {
 struct room {
     char *q, *k, *v, *numbers;
     hr_u64 *full_q, *empty_q, *full_k, *empty_k, *full_v, *empty_v, *full_n, *empty_n;
-    hr_u64 *all_made;             // where masks are MAKING
-    hr_u64 *full_list;            // of two pieces of work
-    volatile hr_u32 *listed;      // the last piece that was listed
-    hr_u32 *orders;               // of two pieces of work
-    int all;        // tiles of keys
+    hr_u64 *all_made;  // where masks are MAKING
+    hr_u64 *full_list; // of two pieces of work
+    hr_u32 *orders;    // of those, too
+    int all;           // tiles of keys
     HR_INLINE void init(unsigned char *shared, const shape &a) {
         q = aligned(shared);
         k = q + 2 * Q_BYTES;
@@ -58,8 +57,7 @@ struct room {
         empty_n = full_n + NUMBER_ROOMS;
         all_made = empty_n + NUMBER_ROOMS;
         full_list = all_made + 1;
-        listed = (volatile hr_u32 *)(full_list + 2);
-        orders = (hr_u32 *)(full_list + 3);
+        orders = (hr_u32 *)(full_list + 2);
         all = (int)((a.keys + TILE - 1) / TILE);
     }
     HR_INLINE hr_u32 *order(int i) const { // its number stands before it
@@ -82,7 +80,6 @@ struct room {
             bar_init(full_list + i, 1);
         }
         bar_init(all_made, IDLE_WARPS);
-        *listed = blockIdx.x;
     }
 };
 
@@ -133,40 +130,14 @@ HR_INLINE int begins_with(hr_u32 step) {
     return KEYED ? 1 : ADD ? (int)(step >> 16 & 3u) : 0;
 }
 
-// A box comes to the second cache.
-HR_INLINE void fetch_box(const tensor_map &map, int x, int y, int z, int w) {
-#ifdef __CUDA_ARCH_FEAT_SM90_ALL
-    asm volatile("cp.async.bulk.prefetch.tensor.4d.L2.global.tile [%0, {%1, %2, %3, %4}];" ::"l"(&map), "r"(x), "r"(y),
-                 "r"(z), "r"(w)
-                 : "memory");
-#endif
-}
-// FETCHED: tiles of a piece come to the second cache while the piece before it is computed; those that share them share the work.
-HR_INLINE void fetch_ahead(const piece &p, const hr_u32 *order, const tensor_map &k, const tensor_map &v,
-                           const tensor_map &numbers, const shape &a, const bits_shape &e) {
-    const int steps = (int)(order[-1] & ~SOME_ADD), share = p.q0 / OWN % 4;
-    for (int j = 0; j < steps; j++) {
-        const int c0 = (int)(order[j] & 0xffffu) * TILE;
-        if (j % 4 == share) {
-            fetch_box(k, 0, p.h / a.group, c0, p.b);
-            fetch_box(v, 0, p.h / a.group, c0, p.b);
-        }
-        if (ADD && j % 4 == p.h % 4 && begins_with(order[j])) {
-            fetch_box(numbers, c0, p.q0, e.mask_head ? p.h : 0, e.mask_batch ? p.b : 0);
-        }
-    }
-}
-// LISTED: a warp that lists what each piece sees, a piece ahead of the one that feeds.
-HR_INLINE void list_all(const room &r, const tensor_map &k, const tensor_map &v, const tensor_map &numbers, const hr_u8 *seen,
-                        const shape &a, const bits_shape &e, hr_u32 heads_all, hr_u32 works, const making &m) {
+// The warp that lists what each piece sees.
+HR_INLINE void list_all(const room &r, const hr_u8 *seen, const shape &a, const bits_shape &e,
+                        hr_u32 heads_all, hr_u32 works, const making &m) {
     cursor<2> mine;
     mine.init();
     for (hr_u32 w = blockIdx.x; w < works; w += gridDim.x) {
         piece p;
         p.init(w, a, e, heads_all);
-        if (threadIdx.x % 32 == 0) {
-            *r.listed = w;
-        }
         bar_wait(r.empty_q + mine.slot, mine.phase ^ 1u);
         if (MAKING) {
             wait_made(m, (hr_u32)p.tile, r.all_made);
@@ -175,19 +146,15 @@ HR_INLINE void list_all(const room &r, const tensor_map &k, const tensor_map &v,
         __syncwarp();
         if (threadIdx.x % 32 == 0) {
             bar_arrive(r.full_list + mine.slot);
-            if (FETCHED && w != blockIdx.x) {
-                fetch_ahead(p, r.order(mine.slot), k, v, numbers, a, e);
-            }
         }
-        __syncwarp();
         mine.next();
     }
 }
 
 // The warp that feeds.
 HR_INLINE void feed(const room &r, const tensor_map &q, const tensor_map &k, const tensor_map &v,
-                    const tensor_map &numbers, const float *row, const hr_u8 *seen, const shape &a,
-                    const bits_shape &e, hr_u32 heads_all, hr_u32 works, const making &m) {
+                    const tensor_map &numbers, const float *row, const shape &a,
+                    const bits_shape &e, hr_u32 heads_all, hr_u32 works) {
     const bool first = threadIdx.x % 32 == 0;
     cursor<2> mine;
     cursor<RING> at;
@@ -198,17 +165,8 @@ HR_INLINE void feed(const room &r, const tensor_map &q, const tensor_map &k, con
     for (hr_u32 w = blockIdx.x; w < works; w += gridDim.x) {
         piece p;
         p.init(w, a, e, heads_all);
-        hr_u32 *const order = r.order(mine.slot);
-        if (LISTED) { // whoever listed has waited for the place of the queries
-            bar_wait(r.full_list + mine.slot, mine.phase);
-        } else {
-            bar_wait(r.empty_q + mine.slot, mine.phase ^ 1u);
-            if (MAKING) {
-                wait_made(m, (hr_u32)p.tile, r.all_made);
-            }
-            steps_seen(order, seen + p.tile, e.rows, r.all, p.count);
-            __syncwarp();
-        }
+        const hr_u32 *const order = r.order(mine.slot);
+        bar_wait(r.full_list + mine.slot, mine.phase); // whoever listed has waited for the place of the queries
         if (first) {
             hr_u64 *const bar = r.full_q + mine.slot;
             bar_expect(bar, Q_BYTES);
@@ -586,22 +544,15 @@ HR_KERNEL __launch_bounds__(THREADS + 128, 1)
         r.make_bars();
         bars_shown();
     }
-    first_pass_over();
     __syncthreads();
     if (group == WGS) {
         registers_fewer<FEEDER_REGISTERS>();
         if (threadIdx.x < THREADS + 32) {
-            feed(r, q_map, k_map, v_map, numbers_map, (const float *)bits, seen, a, e, heads_all,
-                 works, m);
-        } else if (LISTED && threadIdx.x < THREADS + 64) {
-            list_all(r, k_map, v_map, numbers_map, seen, a, e, heads_all, works, m);
+            feed(r, q_map, k_map, v_map, numbers_map, (const float *)bits, a, e, heads_all, works);
+        } else if (threadIdx.x < THREADS + 64) {
+            list_all(r, seen, a, e, heads_all, works, m);
         } else if (MAKING) {
-            make_masks(m, mask, bits, seen, r.all_made, [&] {
-                piece p;
-                const hr_u32 ahead = *r.listed + 2 * gridDim.x;
-                p.init(ahead < works ? ahead : works - 1, a, e, heads_all);
-                return ahead < works ? (hr_u32)p.tile / m.each : ~0u;
-            });
+            make_masks(m, mask, bits, seen, r.all_made);
         }
         return;
     }

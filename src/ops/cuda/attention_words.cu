@@ -264,9 +264,6 @@ HR_KERNEL __launch_bounds__(THREADS)
     attention_words(const MELEM *mask, hr_u32 *words, hr_u8 *seen, hr_i64 tiles, hr_i64 along,
                     hr_i64 across, hr_i64 rows, hr_i64 queries, hr_i64 keys, MELEM *copy,
                     hr_i64 pitch, hr_u32 *zeros, hr_u32 zero_count) {
-#ifdef __CUDA_ARCH_FEAT_SM90_ALL // the next kernel may begin, and waits for the end of this one, which waits for the one before
-    asm volatile("griddepcontrol.launch_dependents;\ngriddepcontrol.wait;" ::: "memory");
-#endif
     for (hr_u32 i = threadIdx.x; blockIdx.x == 0 && i < zero_count; i += THREADS) {
         zeros[i] = 0;
     }
