@@ -37,7 +37,7 @@ typedef struct bits_shape {
     int64_t batch, head, rows, mask_batch, mask_head, mask_row;
     float over, keep;
     uint32_t node, limit;
-    int64_t samples, plane;
+    int64_t samples;
 } bits_shape;
 
 static int deep(const hri_attention *a) {
@@ -309,7 +309,7 @@ static hr_status wide_mask(const hri_attention *a, const hri_gpu_call *c, hr_add
                            const hri_attention_making *m, hri_attention_words *out) {
     return keys_alone(a)
                ? hri_attention_key_rows_make(a, c, mask, "attention_key_row", KEY_ROW_BYTES, out)
-           : hri_attention_adds(a) ? hri_attention_spread_make(a, c, mask, c->workspace, 0, m, out)
+           : hri_attention_adds(a) ? hri_attention_spread_make(a, c, mask, c->workspace, m, out)
                                    : hri_attention_words_begin(a, c, mask, c->workspace, m, out);
 }
 
@@ -366,16 +366,17 @@ uint64_t hri_attention_bits_workspace(const hri_attention *a, hri_gpu *gpu) {
            : taken(a, gpu)
                ? hri_gpu_whole(1) /* none is needed; 0 would say that another kernel does it */
            : pairs(a, gpu) && pieced(a) && halved(a)
-               ? hri_attention_spread_bytes(a)
+               ? hri_attention_halves_bytes(a)
                : hri_attention_words_bytes(a, a->causal != 0, 0) +
                      (tiled(a, gpu) ? hri_attention_numbers_bytes(a, a->causal != 0, 0)
                                     : hri_attention_copy_bytes(a));
 }
 
-/* Over 64 deep: a block for each multiprocessor takes one tile of queries after the other. */
+/* Over 64 deep: a block for each multiprocessor takes one tile of queries after the other.  Threads add `numbers`, whose second parts are
+ * `plane` elements behind them. */
 static hr_status pairs_run(const hri_attention *a, const hri_gpu_call *c,
                            const hri_gpu_attention_at *at, hr_addr mask, hri_attention_words w,
-                           bits_shape e) {
+                           bits_shape e, hr_addr numbers, int64_t plane) {
     const uint32_t processors = hri_gpu_processors(c->gpu);
     hri_attention_shape s = hri_attention_shape_of(a);
     hr_addr v = at->v, o = at->o, lse = at->stats, control = c->control;
@@ -398,10 +399,10 @@ static hr_status pairs_run(const hri_attention *a, const hri_gpu_call *c,
     const hri_gpu_grid grid = {.x = items < processors ? items : processors,
                                .threads = PAIRS_THREADS,
                                .shared_bytes = (uint32_t)pairs_shared(a)};
-    return hri_gpu_launch(c->gpu, &hri_cu_attention_hopper_bits_pairs, defines,
-                          "attention_forward_pairs", &grid,
-                          HRI_GPU_ARGS(&maps[0], &maps[1], &maps[2], &maps[3], &v, &o, &lse, &s,
-                                       &w.words, &w.seen, &e, &mask, &control, &items));
+    return hri_gpu_launch(
+        c->gpu, &hri_cu_attention_hopper_bits_pairs, defines, "attention_forward_pairs", &grid,
+        HRI_GPU_ARGS(&maps[0], &maps[1], &maps[2], &maps[3], &v, &o, &lse, &s, &w.words, &w.seen,
+                     &e, &mask, &control, &items, &numbers, &plane));
 }
 
 hr_status hri_attention_bits_run(const hri_attention *a, const hri_gpu_call *c,
@@ -422,13 +423,15 @@ hr_status hri_attention_bits_run(const hri_attention *a, const hri_gpu_call *c,
     char defines[256];
     if (taken(a, c->gpu)) { /* samples that share a mask of each head stand side by side */
         const hri_attention_words none = {.batch = x->mask_batch > 0, .head = x->mask_head > 0};
-        return pairs_run(a, c, at, mask, none, bits_shape_of(a, &none));
+        return pairs_run(a, c, at, mask, none, bits_shape_of(a, &none), mask, 0);
     }
     if (pairs(a, c->gpu) && pieced(a) && halved(a)) {
-        const hr_status spread = hri_attention_spread_make(a, c, mask, c->workspace, 1, NULL, &w);
-        bits_shape e = bits_shape_of(a, &w);
-        e.plane = x->mask_samples * x->mask_heads * a->queries * a->keys;
-        return spread == HR_OK ? pairs_run(a, c, at, mask, w, e) : spread;
+        hr_addr halves;
+        int64_t plane;
+        const hr_status made =
+            hri_attention_halves_make(a, c, mask, c->workspace, &w, &halves, &plane);
+        return made == HR_OK ? pairs_run(a, c, at, mask, w, bits_shape_of(a, &w), halves, plane)
+                             : made;
     }
     const hr_status status =
         hri_attention_keyed(a)
@@ -447,7 +450,7 @@ hr_status hri_attention_bits_run(const hri_attention *a, const hri_gpu_call *c,
         e.mask_batch = x->mask_batch ? x->mask_heads * x->mask_rows * pitch : 0;
     }
     if (pairs(a, c->gpu)) {
-        return pairs_run(a, c, at, mask, w, e);
+        return pairs_run(a, c, at, mask, w, e, mask, 0);
     }
     snprintf(defines, sizeof defines,
              "-DELEM=%s -DMELEM=%s -DDP=%d -DCAUSAL=%d -DBACKWARD=0 -DWGS=%d -DBLOCKS=%d -DMASK=0 "

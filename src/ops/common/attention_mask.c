@@ -172,30 +172,53 @@ uint64_t hri_attention_spread_bytes(const hri_attention *a) {
     return spread_copy_bytes(a) + hri_gpu_whole((uint64_t)t.all);
 }
 
-hr_status hri_attention_spread_make(const hri_attention *a, const hri_gpu_call *c, hr_addr mask,
-                                    hr_addr at, int added, const hri_attention_making *m,
-                                    hri_attention_words *out) {
+/* Numbers go to `copy`, and `words` of bits, unless they are 0, before what each tile does, at out->seen. */
+static hr_status spread_make(const hri_attention *a, const hri_gpu_call *c, hr_addr mask,
+                             hr_addr copy, hr_addr words, hr_addr seen,
+                             const hri_attention_making *m, hri_attention_words *out) {
     const hri_attention_extra *x = &a->extra;
     hri_attention_tiles t = hri_attention_tiles_of(a, 0, 0);
     first_pass f = first_pass_of(&t, m);
     int64_t queries = a->queries, keys = a->keys, plane = spread_plane(a);
     const int64_t each = t.along * t.across;
     char defines[144];
-    *out = (hri_attention_words){.words = at,
-                                 .seen = at + (m ? 0 : spread_copy_bytes(a)),
+    *out = (hri_attention_words){.words = words ? words : copy,
+                                 .seen = seen,
                                  .batch = x->mask_batch ? x->mask_heads * each : 0,
                                  .head = x->mask_head ? each : 0,
                                  .row = t.across,
                                  .column = 1};
-    snprintf(defines, sizeof defines, "-DMELEM=%s -DCAUSAL=%d -DWHOLE=%d -DPLANES=%d -DCOPY=%d%s",
+    snprintf(defines, sizeof defines,
+             "-DMELEM=%s -DCAUSAL=%d -DWHOLE=%d -DPLANES=%d -DCOPY=%d -DWORDS=%d "
+             "-DNATURAL=%d",
              hri_gpu_type(x->mask_type), a->causal != 0, whole_rows(a, mask),
-             (int)hri_attention_spread_planes(a), m == NULL,
-             added ? " -DLOW=0xff80u -DSPARSE=1" : "");
+             (int)hri_attention_spread_planes(a), m == NULL, words != 0, m != NULL);
     const hri_gpu_grid grid = {.x = (uint32_t)hri_gpu_up(f.tiles, THREADS / 32),
                                .threads = THREADS};
     return hri_gpu_launch(c->gpu, &hri_cu_attention_spread, defines, "attention_spread", &grid,
-                          HRI_GPU_ARGS(&mask, &at, &out->seen, &f.tiles, &t.along, &t.across,
-                                       &queries, &keys, &plane, &f.zeros, &f.zero_count));
+                          HRI_GPU_ARGS(&mask, &copy, &out->seen, &f.tiles, &t.along, &t.across,
+                                       &queries, &keys, &plane, &f.zeros, &f.zero_count, &words));
+}
+
+hr_status hri_attention_spread_make(const hri_attention *a, const hri_gpu_call *c, hr_addr mask,
+                                    hr_addr at, const hri_attention_making *m,
+                                    hri_attention_words *out) {
+    const hri_attention_tiles t = hri_attention_tiles_of(a, 0, 0);
+    return m ? spread_make(a, c, mask, 0, at, at + words_bytes(&t), m, out)
+             : spread_make(a, c, mask, at, 0, at + spread_copy_bytes(a), m, out);
+}
+
+uint64_t hri_attention_halves_bytes(const hri_attention *a) {
+    return hri_attention_words_bytes(a, 0, 0) + spread_copy_bytes(a);
+}
+
+hr_status hri_attention_halves_make(const hri_attention *a, const hri_gpu_call *c, hr_addr mask,
+                                    hr_addr at, hri_attention_words *out, hr_addr *halves,
+                                    int64_t *plane) {
+    const hri_attention_tiles t = hri_attention_tiles_of(a, 0, 0);
+    *halves = at + hri_attention_words_bytes(a, 0, 0);
+    *plane = spread_plane(a);
+    return spread_make(a, c, mask, *halves, at, at + words_bytes(&t), NULL, out);
 }
 
 /* ---- masks that a kernel makes while it uses those before them ---- */

@@ -46,13 +46,19 @@ int hri_attention_making_of(const hri_attention *a, hr_addr mask, hr_addr counte
                             hri_attention_making *out);
 
 /* Rows of numbers, finite and as bf16, for kernels that add them by products (attention_spread.cu): rows of whole tiles of 64 keys, then a second
- * plane where the mask is no bf16, then what each tile does.  out->words is where they begin.  m, which may be NULL: only the first.
- * `added`: for threads that add them, minus infinity hides, and second parts are only where a tile has any. */
+ * plane where the mask is no bf16, then what each tile does.  out->words is where they begin.  m, which may be NULL: only
+ * words of bits, NATURAL, and what each tile does, of the first; numbers stay where they are. */
 int hri_attention_spread_fits(const hri_attention *a);
 uint64_t hri_attention_spread_bytes(const hri_attention *a);
 hr_status hri_attention_spread_make(const hri_attention *a, const hri_gpu_call *c, hr_addr mask,
-                                    hr_addr at, int added, const hri_attention_making *m,
+                                    hr_addr at, const hri_attention_making *m,
                                     hri_attention_words *out);
+/* Numbers of f32 in whole tiles as two of bf16, for threads that add them: words of bits first, and then at `halves` rows of numbers, of which minus
+ * infinity hides; `plane` elements behind them their second parts, where a tile has any. */
+uint64_t hri_attention_halves_bytes(const hri_attention *a);
+hr_status hri_attention_halves_make(const hri_attention *a, const hri_gpu_call *c, hr_addr mask,
+                                    hr_addr at, hri_attention_words *out, hr_addr *halves,
+                                    int64_t *plane);
 /* The same of bits, NATURAL. */
 hr_status hri_attention_words_begin(const hri_attention *a, const hri_gpu_call *c, hr_addr mask,
                                     hr_addr at, const hri_attention_making *m,

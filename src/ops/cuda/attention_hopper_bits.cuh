@@ -38,7 +38,6 @@ struct bits_shape {
     float keep;         // what is not dropped is multiplied by it
     hr_u32 node, limit; // draws under the limit drop
     hr_i64 samples;     // of the batch
-    hr_i64 plane;       // elements from a number to its second part
 };
 
 #define ONE_ONE (is_bf16(ELEM()) ? 0x3f803f80u : 0x3c003c00u)

@@ -10,6 +10,7 @@
 // PIECED: numbers of a mask come from memory to the registers of the thread that adds them, 16 bytes at a time, a step ahead.  The order of
 // keys within a tile is free as long as keys and values have the same: the copy engine lays them so that a thread has 8 side by side of
 // every 32.  A number that hides does so by what it is.  DIRECT (and PIECED): nobody looked at the mask before, and every tile has numbers.
+// SPREAD: numbers of f32 are two of bf16 (attention_spread.cu), and the second ones are loaded only where a tile has any.
 
 // ---- computing ----
 
@@ -197,7 +198,8 @@ template <int N> struct is {
 enum { EARLY_TILES = sizeof(NUMS) == 4 ? 1 : 2 }; // of numbers of a mask that registers have room for
 HR_INLINE void attend_all(const memory &m, ELEM *o, float *lse, const ELEM *v, const shape &a,
                           const hr_u32 *bits, const hr_u8 *seen, const bits_shape &e,
-                          const MELEM *mask, const hr_control *control, hr_u32 items) {
+                          const MELEM *mask, const hr_control *control, hr_u32 items,
+                          const NUMS *nums, hr_i64 plane) {
     const int lane = threadIdx.x & 31, own = threadIdx.x / 32, warpgroup = threadIdx.x / 128;
     const float scale = a.scale * HR_LOG2E;
     const hr_u32 all_ones[4] = {NUMBER_ONES, NUMBER_ONES, ONE_ONE, ONE_ONE};
@@ -217,8 +219,7 @@ HR_INLINE void attend_all(const memory &m, ELEM *o, float *lse, const ELEM *v, c
         const hr_u32 *const order = m.lists + list.slot * m.list, *words = bits;
         const int count = count_of(order);
         bool far = false; // what scores are taken from is large
-        const NUMS *const numbers_at = SPREAD ? (const NUMS *)bits : (const NUMS *)mask;
-        const NUMS *rows[2] = {numbers_at, numbers_at};
+        const NUMS *rows[2] = {nums, nums};
         {
             place at;
             at.init(item, a, e);
@@ -231,14 +232,14 @@ HR_INLINE void attend_all(const memory &m, ELEM *o, float *lse, const ELEM *v, c
                                   lane % 4 * 8;
                 }
             }
-            if (!KEYED && !NO_WORDS) {
+            if (!KEYED && !DIRECT) {
                 words += (at.tile + (own < at.count ? own : at.count - 1) * e.rows) * 32 +
                          (PIECED ? lane / 4 * 4 : lane);
             }
         }
         const auto word_of = [&](int i) -> hr_u32 {
             return i >= count          ? 0u
-                   : KEYED || NO_WORDS ? ~0u
+                   : KEYED || DIRECT ? ~0u
                    : PIECED            ? pieces_of(words + (order[i] & 0xffffu) * 32)
                                        : words[(order[i] & 0xffffu) * 32];
         };
@@ -322,7 +323,7 @@ HR_INLINE void attend_all(const memory &m, ELEM *o, float *lse, const ELEM *v, c
                     add_pieces(s[half], numbers[half % EARLY_TILES], e.over);
                     const hr_u32 tile = PARTED ? tile_of(order, count, 2 * j + half) : 0u;
                     if (PARTED && tile >> (24 + own) & 1u) {
-                        add_parts(s[half], rows, e.plane, tile & 0xffffu, e.over);
+                        add_parts(s[half], rows, plane, tile & 0xffffu, e.over);
                     }
                 } else if (ADDING && added[half]) {
                     add_taken(s[half], numbers[half % EARLY_TILES], e.over);
@@ -450,9 +451,9 @@ HR_INLINE void attend_all(const memory &m, ELEM *o, float *lse, const ELEM *v, c
         const hr_u32 has = m.lists[list.slot * m.list - 1];
         if (SPREAD && (has & SOME_PARTS)) {
             attend(item, is<SPREAD ? 2 : 0>());
-        } else if (ADD && (NO_WORDS || (has & SOME_ADD))) {
+        } else if (ADD && (DIRECT || (has & SOME_ADD))) {
             attend(item, is<ADD>());
-        } else if (!NO_WORDS) {
+        } else if (!DIRECT) {
             attend(item, is<0>());
         }
         list.next();
@@ -462,7 +463,8 @@ HR_INLINE void attend_all(const memory &m, ELEM *o, float *lse, const ELEM *v, c
 HR_KERNEL __launch_bounds__(BLOCK, 1)
     attention_forward_pairs(HR_TABLE tensor_map qm, HR_TABLE tensor_map km, HR_TABLE tensor_map vm,
                             HR_TABLE tensor_map mm, const ELEM *v, ELEM *o, float *lse, shape a,
-                            const hr_u32 *bits, const hr_u8 *seen, bits_shape e, const MELEM *mask, const hr_control *control, hr_u32 items) {
+                            const hr_u32 *bits, const hr_u8 *seen, bits_shape e, const MELEM *mask, const hr_control *control, hr_u32 items,
+                            const NUMS *nums, hr_i64 plane) {
     HR_SHARED(shared);
     memory m;
     m.init(shared, a);
@@ -474,7 +476,7 @@ HR_KERNEL __launch_bounds__(BLOCK, 1)
         bar_init(m.v_empty + i, THREADS / 32);
     } else if (threadIdx.x < 2) {
         bar_init(m.list_full + threadIdx.x, 1);
-        bar_init(m.list_empty + threadIdx.x, THREADS / 32 + ROLES - 1);
+        bar_init(m.list_empty + threadIdx.x, THREADS / 32 + ROLES);
     } else if (threadIdx.x < 2 + (int)NUMBER_SLOTS) {
         bar_init(m.n_full + threadIdx.x - 2, 1);
         bar_init(m.n_empty + threadIdx.x - 2, THREADS / 32);
@@ -493,12 +495,16 @@ HR_KERNEL __launch_bounds__(BLOCK, 1)
     __syncthreads();
     if (threadIdx.x >= THREADS) {
         registers_fewer<COPY_REGISTERS>();
-        copy_all(m, qm, km, vm, mm, a, bits, seen, e, items);
+        if (threadIdx.x < THREADS + 32 * ROLES) {
+            copy_all(m, qm, km, vm, mm, a, bits, e, items);
+        } else if (threadIdx.x < THREADS + 32 * ROLES + 32) {
+            list_all(m, a, seen, e, items);
+        }
     } else {
         registers_more<REGISTERS>();
         if (threadIdx.x >= 128) {
             turn_pass(1);
         }
-        attend_all(m, o, lse, v, a, bits, seen, e, mask, control, items);
+        attend_all(m, o, lse, v, a, bits, seen, e, mask, control, items, nums, plane);
     }
 }

@@ -6,7 +6,6 @@
 #ifndef SPREAD // numbers of f32 are two of bf16 (attention_spread.cu)
 #define SPREAD 0
 #endif
-#define NO_WORDS (DIRECT || SPREAD)
 template <typename T, int S> struct added_as {
     typedef T type;
 };
@@ -20,7 +19,7 @@ enum {
     WIDE_SIDE = 2 * WIDE_PANEL,
     HALF_NUMBERS = OWN * TILE * (int)sizeof(MELEM), // of the mask, of one tile of keys
     NUMBER_SLOTS = !ADD || PIECED ? 0 : sizeof(MELEM) == 4 ? 2 : 4,
-    ROLES = ADD && !PIECED ? 3 : 2, // warps that copy
+    ROLES = ADD && !PIECED ? 3 : 2, // warps that copy, before the one that lists tiles
     SIDES = PIECED ? 3 : 2, // steps of keys, and of values, in shared memory
     BARS_ALL = 12 + 2 + 4 + 8,
     REGISTERS = ADD ? 240 : 232, // of those who compute, and of those who copy: 64,512 together
@@ -239,12 +238,37 @@ HR_INLINE void load_mask(const memory &m, const tensor_map &mm, int slot, hr_u32
     boxes_end(m.n_full + slot);
 }
 
-// The third warpgroup: a warp for keys and the lists of tiles, one for values and queries, one for the mask.
+// A warp of the third warpgroup lists the tiles of an item while those of the one before it are copied.
+HR_INLINE void list_all(const memory &m, const shape &a, const hr_u8 *seen, const bits_shape &e,
+                        hr_u32 items) {
+    const int all = (int)((a.keys + TILE - 1) / TILE);
+    cursor<2> list;
+    list.init();
+    for (hr_u32 item = blockIdx.x; item < items; item += gridDim.x) {
+        place at;
+        at.init(item, a, e);
+        hr_u32 *const order = m.lists + list.slot * m.list;
+        bar_wait(m.list_empty + list.slot, list.phase ^ 1u);
+        if (DIRECT) {
+            tiles_all(order, all);
+        } else {
+            tiles_seen(order, seen + at.tile, e.rows, all, at.count);
+        }
+        if (SPREAD) {
+            parts_seen(order, seen + at.tile, e.rows, at.count);
+        }
+        __syncwarp();
+        if (threadIdx.x % 32 == 0) {
+            bar_arrive(m.list_full + list.slot);
+        }
+        list.next();
+    }
+}
+// The others copy: one keys, one values and queries, one the mask.
 HR_INLINE void copy_all(const memory &m, const tensor_map &qm, const tensor_map &km,
                         const tensor_map &vm, const tensor_map &mm, const shape &a,
-                        const hr_u32 *bits, const hr_u8 *seen, const bits_shape &e, hr_u32 items) {
+                        const hr_u32 *bits, const bits_shape &e, hr_u32 items) {
     const int role = (threadIdx.x - THREADS) / 32;
-    const int all = (int)((a.keys + TILE - 1) / TILE);
     const bool first = threadIdx.x % 32 == 0;
     cursor<SIDES> side;
     cursor<2> list;
@@ -253,30 +277,11 @@ HR_INLINE void copy_all(const memory &m, const tensor_map &qm, const tensor_map 
     side.init();
     list.init();
     number.init();
-    if (role >= ROLES) {
-        return;
-    }
     for (hr_u32 item = blockIdx.x; item < items; item += gridDim.x) {
         place at;
         at.init(item, a, e);
-        hr_u32 *const order = m.lists + list.slot * m.list;
-        if (role == 0) {
-            bar_wait(m.list_empty + list.slot, list.phase ^ 1u);
-            if (DIRECT) {
-                tiles_all(order, all);
-            } else {
-                tiles_seen(order, seen + at.tile, e.rows, all, at.count);
-                if (SPREAD) {
-                    parts_seen(order, seen + at.tile, e.rows, at.count);
-                }
-            }
-            __syncwarp();
-            if (first) {
-                bar_arrive(m.list_full + list.slot);
-            }
-        } else {
-            bar_wait(m.list_full + list.slot, list.phase);
-        }
+        const hr_u32 *const order = m.lists + list.slot * m.list;
+        bar_wait(m.list_full + list.slot, list.phase);
         const int count = count_of(order), b = (int)at.b,
                   head = (int)at.h / a.group;
         if (first && role == 0) {
@@ -328,7 +333,7 @@ HR_INLINE void copy_all(const memory &m, const tensor_map &qm, const tensor_map 
             }
         }
         __syncwarp();
-        if (role > 0 && first) {
+        if (first) {
             bar_arrive(m.list_empty + list.slot);
         }
         list.next();
