@@ -181,7 +181,7 @@ static hr_status spread_make(const hri_attention *a, const hri_gpu_call *c, hr_a
     first_pass f = first_pass_of(&t, m);
     int64_t queries = a->queries, keys = a->keys, plane = spread_plane(a);
     const int64_t each = t.along * t.across;
-    char defines[144];
+    char defines[128];
     *out = (hri_attention_words){.words = words ? words : copy,
                                  .seen = seen,
                                  .batch = x->mask_batch ? x->mask_heads * each : 0,
@@ -189,10 +189,9 @@ static hr_status spread_make(const hri_attention *a, const hri_gpu_call *c, hr_a
                                  .row = t.across,
                                  .column = 1};
     snprintf(defines, sizeof defines,
-             "-DMELEM=%s -DCAUSAL=%d -DWHOLE=%d -DPLANES=%d -DCOPY=%d -DWORDS=%d "
-             "-DNATURAL=%d",
+             "-DMELEM=%s -DCAUSAL=%d -DWHOLE=%d -DPLANES=%d -DCOPY=%d -DWORDS=%d",
              hri_gpu_type(x->mask_type), a->causal != 0, whole_rows(a, mask),
-             (int)hri_attention_spread_planes(a), m == NULL, words != 0, m != NULL);
+             (int)hri_attention_spread_planes(a), m == NULL, words != 0);
     const hri_gpu_grid grid = {.x = (uint32_t)hri_gpu_up(f.tiles, THREADS / 32),
                                .threads = THREADS};
     return hri_gpu_launch(c->gpu, &hri_cu_attention_spread, defines, "attention_spread", &grid,
@@ -203,9 +202,7 @@ static hr_status spread_make(const hri_attention *a, const hri_gpu_call *c, hr_a
 hr_status hri_attention_spread_make(const hri_attention *a, const hri_gpu_call *c, hr_addr mask,
                                     hr_addr at, const hri_attention_making *m,
                                     hri_attention_words *out) {
-    const hri_attention_tiles t = hri_attention_tiles_of(a, 0, 0);
-    return m ? spread_make(a, c, mask, 0, at, at + words_bytes(&t), m, out)
-             : spread_make(a, c, mask, at, 0, at + spread_copy_bytes(a), m, out);
+    return spread_make(a, c, mask, at, 0, at + (m ? 0 : spread_copy_bytes(a)), m, out);
 }
 
 uint64_t hri_attention_halves_bytes(const hri_attention *a) {

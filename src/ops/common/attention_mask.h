@@ -46,8 +46,7 @@ int hri_attention_making_of(const hri_attention *a, hr_addr mask, hr_addr counte
                             hri_attention_making *out);
 
 /* Rows of numbers, finite and as bf16, for kernels that add them by products (attention_spread.cu): rows of whole tiles of 64 keys, then a second
- * plane where the mask is no bf16, then what each tile does.  out->words is where they begin.  m, which may be NULL: only
- * words of bits, NATURAL, and what each tile does, of the first; numbers stay where they are. */
+ * plane where the mask is no bf16, then what each tile does.  out->words is where they begin.  m, which may be NULL: only the first. */
 int hri_attention_spread_fits(const hri_attention *a);
 uint64_t hri_attention_spread_bytes(const hri_attention *a);
 hr_status hri_attention_spread_make(const hri_attention *a, const hri_gpu_call *c, hr_addr mask,

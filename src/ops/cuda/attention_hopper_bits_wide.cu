@@ -7,7 +7,7 @@
 // 128 of them the second cache cannot bring keys and values as fast as they are used up.
 //
 // Words of attention_words.cu (NATURAL) are the mask, as in attention_hopper_bits.cu.  Numbers (ADD) come as tiles of attention_spread.cu, which
-// hide by themselves, or masks are MAKING, and scores begin with them: products add to what is there (attention_hopper_bits_wide.cuh).  KEYED: one row for all queries, of f32 (attention_key_row).
+// hide by themselves, and scores begin with them: products add to what is there (attention_hopper_bits_wide.cuh).  KEYED: one row for all queries, of f32 (attention_key_row).
 // attention_hopper.cuh, _tiles.cuh, _bits.cuh and _bits_wide.cuh stand before it; WGS is 4, THREADS those that compute.
 enum {
     Q_BYTES = OWN * 128,
@@ -15,8 +15,7 @@ enum {
     WARPS = THREADS / 32,
     IDLE_WARPS = 2, // of the warpgroup that feeds
     FEEDER_REGISTERS = 32,
-    OTHER_REGISTERS = 112, // five times 96 at the start
-    BY_WORDS = ADD ? MAKING : !KEYED
+    OTHER_REGISTERS = 112 // five times 96 at the start
 };
 
 // ---- the copy engine ----
@@ -110,7 +109,7 @@ struct piece {
 };
 
 // The tiles of keys that any of `count` times 16 queries sees, as tiles_seen has them, one at least; in the upper half how many tiles of numbers
-// there are, where what hides is a number too unless masks are MAKING, and HIDES_SOME.
+// there are, where what hides is a number too, and HIDES_SOME.
 #define HIDES_SOME 0x40000u
 HR_INLINE void steps_seen(hr_u32 *order, const hr_u8 *seen, hr_i64 rows, int all, int count) {
     tiles_seen(order, seen, rows, all, count);
@@ -129,11 +128,6 @@ HR_INLINE void steps_seen(hr_u32 *order, const hr_u8 *seen, hr_i64 rows, int all
 // How many tiles of numbers, or rows of keys, a step begins with.
 HR_INLINE int begins_with(hr_u32 step) {
     return KEYED ? 1 : ADD ? (int)(step >> 16 & 3u) : 0;
-}
-
-// MAKING: what hides does so by words where no numbers are added.
-HR_INLINE bool hides_by_word(hr_u32 step) {
-    return (step & (HIDES_SOME | 3u << 16)) == HIDES_SOME;
 }
 
 // The warp that lists what each piece sees.
@@ -279,10 +273,7 @@ struct computing {
         sums[0] = sums[1] = sums[2] = sums[3] = 0.0f;
     }
     HR_INLINE void word_of(int j) {
-        const hr_u32 now = BY_WORDS ? order()[j] : 0u;
-        word = BY_WORDS && (!ADD || hides_by_word(now))
-                   ? bits[(hr_i64)(first_tile + (now & 0xffffu)) * 32 + lane]
-                   : ~0u;
+        word = KEYED || ADD ? ~0u : bits[(hr_i64)(first_tile + (order()[j] & 0xffffu)) * 32 + lane];
     }
     // Queries are there.
     HR_INLINE void enter() {
@@ -366,7 +357,7 @@ struct computing {
     }
     HR_INLINE void probabilities() {
         float part[2];
-        const bool hides = BY_WORDS && __any_sync(0xffffffffu, word != ~0u);
+        const bool hides = !KEYED && !ADD && __any_sync(0xffffffffu, word != ~0u);
         if (hides && !ONES) {
             hide(s, word);
         }
@@ -394,7 +385,7 @@ struct computing {
     // The same of a first step, where there is nothing to multiply.
     HR_INLINE void first_probabilities() {
         float part[2], use[2];
-        if (BY_WORDS && __any_sync(0xffffffffu, word != ~0u)) {
+        if (!KEYED && !ADD && __any_sync(0xffffffffu, word != ~0u)) {
             hide(s, word);
         }
 #pragma unroll

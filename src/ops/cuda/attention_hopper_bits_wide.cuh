@@ -3,7 +3,7 @@
 //
 // A tile is the left operand of products of a warp, whose right one is 1 / scale on a diagonal, so that nothing is converted; TWO_PARTS:
 // 1 / scale is two numbers.  PLANES 2: some tiles have two.  MAKING: masks of each sample or head, of which not all were looked at before; numbers are
-// those of the mask itself, of bf16, and what hides is made finite where a step has any.  A step that adds none has no tile: words of bits hide there.
+// those of the mask itself, of bf16, and what hides is made finite where a step has any.
 #ifndef PLANES
 #define PLANES 1
 #endif
@@ -163,73 +163,41 @@ HR_INLINE hr_u32 make_words(const hr_u8 *mask, hr_u32 *words, hr_u32 tile, hr_u3
     words[(hr_i64)tile * 32 + lane] = word;
     return (word ? SEEN : 0u) | (~word ? HIDES : 0u);
 }
-// Eight numbers, two in a word, and which of them are shown.  Nearly always none is so low that it might hide: sign and two bits of the exponent
-// are not all set.  Otherwise most are 0 and minus infinity.  In others a sum carries into the sign where a number, without its own, is not less
-// than another.
-#define REACHES(X, LEAST) ((X) + (0x8000u - (LEAST)) * 0x10001u)
-HR_INLINE hr_u32 look_at(const uint4 &x, hr_u32 &shown) {
-    const hr_u32 words[4] = {x.x, x.y, x.z, x.w}, signs = 0x80008000u;
-    hr_u32 low = 0, any = 0;
+// Eight numbers.  Nearly always none is so low that it might hide: sign and two bits of the exponent are not all set.
+HR_INLINE hr_u32 look_at(const uint4 &x) {
+    const hr_u32 words[4] = {x.x, x.y, x.z, x.w};
+    hr_u32 low = 0, any = 0, flags = 0;
 #pragma unroll
     for (int i = 0; i < 4; i++) {
         low |= words[i] & words[i] << 1 & words[i] << 2;
         any |= words[i];
     }
-    shown = 0xffu;
-    if (!(low & signs)) {
-        return SEEN | (any & ~signs ? ADDS : 0u);
+    if (!(low & 0x80008000u)) {
+        return SEEN | (any & 0x7fff7fffu ? ADDS : 0u);
     }
-    hr_u32 hidden = 0, unlike = 0, adds = 0, finite = 0;
 #pragma unroll
-    for (int i = 0; i < 4; i++) {
-        const hr_u32 ones = words[i] & 0x00800080u;
-        unlike |= words[i] ^ ones * (0xff80u / 0x80u);
-        hidden |= ones >> (7 - 2 * i);
+    for (int i = 0; i < 8; i++) {
+        const hr_u32 bits = i % 2 ? words[i / 2] & 0xffff0000u : words[i / 2] << 16;
+        const float y = hr_bits_float(bits);
+        flags |= y <= HIDING ? HIDES | ADDS | (y > none() ? FINITE : 0u)
+                             : SEEN | (bits << 1 ? ADDS : 0u); // minus 0 adds nothing
     }
-    if (!unlike) {
-        shown = ~(hidden | hidden >> 15) & 0xffu;
-        return (shown ? SEEN : 0u) | HIDES;
-    }
-    hidden = 0;
-#pragma unroll
-    for (int i = 0; i < 4; i++) {
-        const hr_u32 size = words[i] & ~signs; // minus 0 adds nothing, and what is over infinity is no number
-        const hr_u32 hides = words[i] & REACHES(size, LOWEST & 0x7fffu) & ~REACHES(size, 0x7f81u) & signs;
-        hidden |= hides >> (15 - 2 * i);
-        adds |= REACHES(size, 1u) & ~hides;
-        finite |= hides & ~REACHES(size, 0x7f80u);
-    }
-    shown = ~(hidden | hidden >> 15) & 0xffu;
-    return (shown ? SEEN : 0u) | (hidden ? HIDES : 0u) | (adds & signs ? ADDS : 0u) | (finite ? FINITE : 0u);
+    return flags;
 }
-// A tile of numbers; words are made where it adds none.
-HR_INLINE hr_u32 make_words(const hr_u16 *mask, hr_u32 *words, hr_u32 tile, hr_u32 across) {
+HR_INLINE hr_u32 look_at_tile(const hr_u16 *mask, hr_u32 tile, hr_u32 across) {
     const int lane = threadIdx.x & 31;
     const hr_u16 *const from =
         mask + ((hr_i64)(tile / across * 16 + lane / 8) * across + tile % across) * 64 + lane % 8 * 8;
     uint4 x[4];
-    hr_u32 flags = 0, all = 0;
+    hr_u32 flags = 0;
 #pragma unroll
     for (int i = 0; i < 4; i++) {
         x[i] = *(const uint4 *)(from + i * (hr_i64)across * 256);
     }
 #pragma unroll
     for (int i = 0; i < 4; i++) {
-        hr_u32 shown;
-        flags |= look_at(x[i], shown);
-        all |= shown << (8 * i);
+        flags |= look_at(x[i]);
     }
-    if (__any_sync(0xffffffffu, (flags & ADDS) != 0)) {
-        return flags;
-    }
-    hr_u32 own[2] = {0, 0};
-#pragma unroll
-    for (int n = 0; n < 8; n++) { // eight neighbours have a row, and the rows 4, 8 and 12 behind it
-        const hr_u32 row = __shfl_sync(0xffffffffu, all, lane / 4 % 4 * 8 + n) >> (lane / 16 * 8 + lane % 4 * 2);
-        own[0] |= (row & 3u) << (2 * n);
-        own[1] |= (row >> 16 & 3u) << (2 * n);
-    }
-    words[(hr_i64)tile * 32 + lane] = every_second(own[0]) | every_second(own[1]) << 1;
     return flags;
 }
 // What this warp wrote is there for other blocks.
@@ -250,7 +218,7 @@ HR_INLINE void make_masks(const making &m, const void *mask, hr_u32 *words, hr_u
         }
 #pragma unroll 1
         for (hr_u32 i = tile; i < tile + CHUNK; i++) {
-            const hr_u32 own = ADD ? make_words((const hr_u16 *)mask, words, i, m.across)
+            const hr_u32 own = ADD ? look_at_tile((const hr_u16 *)mask, i, m.across)
                                    : make_words((const hr_u8 *)mask, words, i, m.across);
             const hr_u32 flags = __reduce_or_sync(0xffffffffu, own);
             if (threadIdx.x % 32 == 0) {

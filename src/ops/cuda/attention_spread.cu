@@ -9,7 +9,7 @@
 // hidden by a finite number (8), has anything in the second plane (16).  WHOLE: rows are whole pieces of 16 bytes.
 //
 // WORDS: for threads that add them.  Then LOW is minus infinity, words of bits hide too, as attention_words.cu has them, hiding is not adding, and
-// the second plane is written only in tiles that have anything there.  NATURAL: as attention_hopper_bits_wide.cu has its scores.
+// the second plane is written only in tiles that have anything there.
 #ifndef CAUSAL
 #define CAUSAL 0
 #endif
@@ -23,8 +23,7 @@
 #define COPY 1
 #endif
 #ifndef WORDS
-#define WORDS   0
-#define NATURAL 0
+#define WORDS 0
 #endif
 #ifndef PLANES // 1: MELEM is bf16
 #define PLANES 1
@@ -203,19 +202,9 @@ HR_KERNEL __launch_bounds__(THREADS)
                hides = __any_sync(0xffffffffu, m.hidden != 0), finite = __any_sync(0xffffffffu, m.finite != 0),
                parts = __any_sync(0xffffffffu, m.parts != 0);
 #pragma unroll
-    for (int half = 0; half < 2 && COPY && PLANES == 2 && WORDS; half++) {
+    for (int half = 0; half < 2 && WORDS; half++) {
         if (parts && r0 + half * 8 < queries) {
             put(copy + plane + (row + half * 8) * across * 64 + key, second[half]);
-        }
-    }
-    if (WORDS && NATURAL) { // four neighbours have the keys of each other
-        const hr_u32 both = shown[0] | shown[1] << 16;
-        shown[0] = shown[1] = 0;
-#pragma unroll
-        for (int i = 0; i < 4; i++) {
-            const hr_u32 y = __shfl_sync(0xffffffffu, both, (lane & ~3) + i) >> (lane % 4 * 2);
-            shown[0] |= ((y & 3u) | (y >> 6 & 12u)) << (4 * i);
-            shown[1] |= ((y >> 16 & 3u) | (y >> 22 & 12u)) << (4 * i);
         }
     }
     if (WORDS) {
