@@ -163,7 +163,8 @@ HR_INLINE hr_u32 make_words(const hr_u8 *mask, hr_u32 *words, hr_u32 tile, hr_u3
     words[(hr_i64)tile * 32 + lane] = word;
     return (word ? SEEN : 0u) | (~word ? HIDES : 0u);
 }
-// Eight numbers.  Nearly always none is so low that it might hide: sign and two bits of the exponent are not all set.
+// Eight numbers.  Nearly always none is so low that it might hide: sign and two bits of the exponent are not all set.  Of masks that hide most
+// are 0 and minus infinity.
 HR_INLINE hr_u32 look_at(const uint4 &x) {
     const hr_u32 words[4] = {x.x, x.y, x.z, x.w};
     hr_u32 low = 0, any = 0, flags = 0;
@@ -174,6 +175,16 @@ HR_INLINE hr_u32 look_at(const uint4 &x) {
     }
     if (!(low & 0x80008000u)) {
         return SEEN | (any & 0x7fff7fffu ? ADDS : 0u);
+    }
+    hr_u32 unlike = 0, every = 0x00800080u;
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        const hr_u32 ones = words[i] & 0x00800080u; // the last bit of an exponent
+        unlike |= words[i] ^ ones * (0xff80u / 0x80u);
+        every &= ones;
+    }
+    if (!unlike) {
+        return HIDES | ADDS | (every != 0x00800080u ? SEEN : 0u);
     }
 #pragma unroll
     for (int i = 0; i < 8; i++) {
