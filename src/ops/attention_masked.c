@@ -6,7 +6,7 @@
  * The mask is of q's type or f32; -inf hides a key.  Or it is bytes, which add nothing: 0 hides a key.  A query that sees nothing gives 0 (its lse is infinite), and one that sees only
  * numbers under -2^28 weighs the largest of them (its lse is a code: src/ops/cuda/attention_stats.cuh).  No T x S
  * matrix is ever whole, but for the gradient of a learnt mask (a bias), which is one itself.  Draws are those of (seed, step,
- * node, sample, place in (H, T, S)): the gradient draws them again.  On a GPU a pass over the mask finds the tiles that hide
+ * node, sample, place in (H, T, S), S up to a multiple of four): the gradient draws them again.  On a GPU a pass over the mask finds the tiles that hide
  * everything, which are skipped, and those that add nothing, for which the mask is not read again. */
 #include <headroom/ops.h>
 

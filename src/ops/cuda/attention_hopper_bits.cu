@@ -10,7 +10,7 @@
 // Queries stay in registers; the last tile of the ring is where they came in, and where results go out.
 // Scores are taken from a maximum that moves on only where sums of a step would pass LIMIT: probabilities do not wait for a maximum,
 // and where one has to move they are made again from the scores.  With dropout (DROP) probabilities are dropped once their sums are
-// taken, four of one row by a draw; keys are a multiple of four then.  attention_hopper.cuh
+// taken, four of one row by a draw.  attention_hopper.cuh
 // and attention_hopper_bits.cuh stand before it.
 
 // The block's queries from q0 on, which are in the last tile of the ring, over the keys of tiles in `order`.  ADDING: there are numbers to
