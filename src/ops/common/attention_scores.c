@@ -13,6 +13,7 @@
 #include "ops/common/gpu.h"
 
 HRI_CU(attention_hopper_grad);
+HRI_CU(attention_hopper_sum);
 
 enum { TILE = 64, PIECE = 16, DEPTH_MOST = 128, STAGES = 3, FILL = 128, FEW = 8 };
 enum { TILE_BYTES = TILE * TILE * 2 };
@@ -183,8 +184,7 @@ static hr_status turn(const hri_attention *a, const hri_gpu_call *c, const cut *
              a->extra.drop > 0.0f, !hri_attention_one_part(a), a->group == 1, k->taken);
     const int bits = k->kind == HRI_ATTENTION_BITS || k->kind == HRI_ATTENTION_BITS_AND_NUMBERS;
     snprintf(of_sum, sizeof of_sum,
-             "-DELEM=%s -DMELEM=%s -DDP=%d -DCAUSAL=%d -DBACKWARD=1 -DWGS=%d -DBLOCKS=1 -DMASK=%d "
-             "-DSCORES=2",
+             "-DELEM=%s -DMELEM=%s -DDP=%d -DCAUSAL=%d -DBACKWARD=1 -DWGS=%d -DBLOCKS=1 -DMASK=%d",
              hri_gpu_type(a->type), hri_gpu_type(a->type), k->depth, a->causal != 0, k->sum_groups,
              k->kind == HRI_ATTENTION_NO_MASK || k->taken ? HRI_ATTENTION_NO_MASK
              : bits                                       ? HRI_ATTENTION_BITS
@@ -200,7 +200,7 @@ static hr_status turn(const hri_attention *a, const hri_gpu_call *c, const cut *
         hri_gpu_launch(c->gpu, &hri_cu_attention_hopper_grad, defines, "attention_grad_keys", &keys,
                        HRI_GPU_ARGS(&q, &key, &v, &dout, &lse, &delta, &dk, &dv, &shape, &l.mask,
                                     &l.flags, &control, &l.extra, &scores, &first, &numbers));
-    return status == HR_OK ? hri_gpu_launch(c->gpu, &hri_cu_attention_hopper_grad, of_sum,
+    return status == HR_OK ? hri_gpu_launch(c->gpu, &hri_cu_attention_hopper_sum, of_sum,
                                             "attention_grad_sum", &queries,
                                             HRI_GPU_ARGS(&key, &scores, &dq, &shape, &l.mask,
                                                          &l.flags, &l.extra, &of_queries))

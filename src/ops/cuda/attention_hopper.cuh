@@ -1,4 +1,4 @@
-// What attention_hopper.cu and attention_hopper_grad.cu share, between the prelude and them: products of warpgroups, tiles, masks.
+// What attention_hopper.cu, attention_hopper_grad.cu and attention_hopper_sum.cu share, between the prelude and them: products of warpgroups, tiles, masks.
 //
 // A warpgroup of 128 threads has 64 rows.  Left operands are in registers (a result of 64 by 64 lies there as the next product wants
 // it), right ones in shared memory: panels of 64 columns, rows of 128 bytes, whose pieces of 16 bytes are swizzled by the row.  Tiles
@@ -30,6 +30,7 @@ enum {
     STAGES = 3,
     PANELS = DP / 64,
     STEPS = DP / 16,
+    BLOB = TILE * TILE * 2 / 16, // pieces of 16 bytes of a tile of scores in memory
     SIDE = TILE * DP * 2, // bytes of a tile of k or v, or backward of q or do
     MASKED_BYTES = MASK == 2 ? OWN * TILE * (int)sizeof(MELEM) : 0,
     STAGE = 2 * SIDE + MASKED_BYTES,
