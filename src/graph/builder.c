@@ -447,6 +447,21 @@ hr_value hri_graph_add(hr_graph *g, const hr_op *op, const hr_value *in, uint32_
     return first;
 }
 
+void hri_graph_become(hr_graph *g, uint32_t node, const hr_op *op, const void *attr) {
+    hri_node_record *n = &g->nodes[node];
+    hr_meta in_meta[HRI_IN_MAX], out_meta[HRI_OUT_MAX] = {{0}};
+    if (stopped(g) || !infer(g, op, n->in, n->sig.in_count, attr, in_meta, out_meta)) {
+        return;
+    }
+    n->sig.op = op;
+    n->sig.attr = keep_attr(g, op, attr);
+    n->sig.in = keep_metas(g, in_meta, n->sig.in_count);
+    n->sig.out = keep_metas(g, out_meta, op->out_count);
+    for (uint32_t k = 0; k < op->out_count; k++) {
+        g->values[n->out + k].meta = out_meta[k];
+    }
+}
+
 hr_value hr_graph_node(hr_graph *g, const char *name, const hr_value *inputs, size_t count,
                        const char *attributes) {
     if (stopped(g)) {

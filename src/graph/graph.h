@@ -99,6 +99,9 @@ hr_value hri_nodef(hr_graph *g, const char *op, const hr_value *in, size_t count
 /* A node of `op` with a struct of attributes (copied; NULL: defaults). */
 hr_value hri_graph_add(hr_graph *g, const hr_op *op, const hr_value *in, uint32_t count,
                        const void *attr);
+/* A node that is there becomes a use of `op`, which has as many outputs and updates nothing, with these attributes; what its inputs and
+ * outputs are follows.  Those who read an output that is another now must become what suits it before the graph is frozen. */
+void hri_graph_become(hr_graph *g, uint32_t node, const hr_op *op, const void *attr);
 /* A result like hr_graph_result's that the graph of a step leaves out, and whatever serves it alone. */
 void hri_graph_result_spare(hr_graph *g, hr_value value, const char *name);
 

@@ -6,16 +6,13 @@
  * weights (out, in).  b may have two dimensions while a has more: then all rows of a are one matrix.  Otherwise the
  * leading dimensions are equal.  The gradient for a keeps b and the other way round. */
 #include "ops/common/gemm.h"
+#include "ops/common/matmul.h"
 
 #include "graph/dims.h"
 
-typedef struct matmul_attr {
-    bool ta, tb;
-} matmul_attr;
-
 static const hri_field matmul_fields[] = {
-    {"transpose-a", "a is (K, M)", offsetof(matmul_attr, ta), HRI_FIELD_BOOL, NULL},
-    {"transpose-b", "b is (N, K)", offsetof(matmul_attr, tb), HRI_FIELD_BOOL, NULL},
+    {"transpose-a", "a is (K, M)", offsetof(hri_matmul_attr, ta), HRI_FIELD_BOOL, NULL},
+    {"transpose-b", "b is (N, K)", offsetof(hri_matmul_attr, tb), HRI_FIELD_BOOL, NULL},
     {0},
 };
 
@@ -25,7 +22,7 @@ typedef struct sizes {
     int shared;
 } sizes;
 
-static sizes sizes_of(const hr_meta *in, const matmul_attr *p) {
+static sizes sizes_of(const hr_meta *in, const hri_matmul_attr *p) {
     const hr_shape *a = &in[0].shape, *b = &in[1].shape;
     sizes s = {.batch = 1, .shared = b->rank == 2};
     s.m = a->dim[a->rank - (p->ta ? 1 : 2)];
@@ -42,7 +39,7 @@ static sizes sizes_of(const hr_meta *in, const matmul_attr *p) {
 }
 
 static hr_status matmul_infer(hri_infer *c) {
-    const matmul_attr *p = c->attr;
+    const hri_matmul_attr *p = c->attr;
     const hr_shape *a = &c->in[0].shape, *b = &c->in[1].shape;
     if (!hr_type_is_real(c->in[0].type) || c->in[0].type != c->in[1].type) {
         return hri_infer_fail(c, "a and b must have the same floating-point type");
@@ -82,12 +79,12 @@ static hr_value as_matrix(hri_grad *c, hr_value v, const hr_shape *shape) {
 }
 
 static hr_value product(hri_grad *c, hr_value a, hr_value b, bool ta, bool tb) {
-    const matmul_attr p = {ta, tb};
+    const hri_matmul_attr p = {ta, tb};
     return HRI_NODE(c->g, "matmul", &p, a, b);
 }
 
 static void matmul_grad(hri_grad *c) {
-    const matmul_attr *p = c->sig->attr;
+    const hri_matmul_attr *p = c->sig->attr;
     const hr_value a = c->in[0], b = c->in[1], dy = c->dout[0];
     if (c->sig->in_count > 2 && HRI_NEEDS(c, 2)) { /* first: who made dy may add it up */
         c->din[2] = hri_sum_to(c->g, dy, c->in[2]);
@@ -105,7 +102,7 @@ static void matmul_grad(hri_grad *c) {
 }
 
 static hri_samples matmul_samples(const hri_sig *s, uint32_t batched) {
-    const matmul_attr *p = s->attr;
+    const hri_matmul_attr *p = s->attr;
     if (s->in[0].shape.rank > 2 && (s->in[1].shape.rank > 2 || !(batched & 2u))) {
         return HRI_SAMPLES_APART;
     }
@@ -127,7 +124,7 @@ static uint64_t matmul_workspace(const hri_sig *s, uint32_t threads) {
 }
 
 static hr_status matmul_host(const hri_call *c) {
-    const matmul_attr *p = c->sig->attr;
+    const hri_matmul_attr *p = c->sig->attr;
     const sizes z = sizes_of(c->sig->in, p);
     const hri_gemm g = {
         .batch = z.batch,
@@ -158,7 +155,7 @@ static hr_status matmul_host(const hri_call *c) {
 /* ---- on a GPU ---- */
 
 static hri_gpu_matmul on_gpu(const hri_sig *s) {
-    const matmul_attr *p = s->attr;
+    const hri_matmul_attr *p = s->attr;
     const sizes z = sizes_of(s->in, p);
     return (hri_gpu_matmul){
         .a_type = s->in[0].type,
@@ -220,7 +217,7 @@ const hr_op hr_op_matmul = {
     .in_max = 3,
     .out_count = 1,
     .fields = matmul_fields,
-    .attr_bytes = sizeof(matmul_attr),
+    .attr_bytes = sizeof(hri_matmul_attr),
     .infer = matmul_infer,
     .grad = matmul_grad,
     .keeps = {{.in = 2}, {.in = 1}, {0}},

@@ -449,6 +449,9 @@ static hr_status make(hri_step_maker *m, hr_build_fn *build, void *user, int64_t
     if (status == HR_OK && m->kind != HR_STEP_EVALUATE) {
         status = learn(m);
     }
+    if (status == HR_OK && m->o->precision != HR_PRECISION_F32) {
+        status = hri_step_turn_weights(m->g);
+    }
     return status == HR_OK ? hr_graph_freeze(m->g) : status;
 }
 

@@ -6,7 +6,8 @@
  *   replica.c   the same cut in two where several replicas share a step: gradients of one part, and folding them in
  *   round.c     the same in one graph, where each replica folds a slice of every gradient: exchanged, folded, updated
  *   bucket.c    exchanges and gathers of it, small tensors together
- *   head.c      the loss of a language model with its gradients */
+ *   head.c      the loss of a language model with its gradients
+ *   turn.c      weights of products with a bias, turned where they are cast */
 #ifndef HRI_STEP_STEP_INT_H
 #define HRI_STEP_STEP_INT_H
 
@@ -43,6 +44,8 @@ size_t hri_step_pieces(const hr_graph *g, hr_value grad, hr_value *pieces, size_
                        size_t most);
 /* Every persistent value of `from` in a new graph, under the same name.  On failure the new graph has the reason. */
 void hri_step_copy_values(const hr_graph *from, hr_graph *to);
+/* Casts of weights that products with a bias read become turned ones, and all their readers read them so. */
+HR_MUST_CHECK hr_status hri_step_turn_weights(hr_graph *g);
 /* From m->grads on: sums or velocities, and the update where the kind has one. */
 void hri_step_add_up(hri_step_maker *m);
 

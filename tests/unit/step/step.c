@@ -525,16 +525,18 @@ TEST(train, mixed_precision_keeps_f32_weights_casts_each_once_and_makes_small_gr
     CHECK_EQ(hr_graph_meta(g, hr_graph_find(g, "a.weight")).type, HR_TYPE_F32);
     CHECK_EQ(hr_graph_meta(g, hr_graph_find(g, "a.weight.first")).type, HR_TYPE_F32);
     CHECK_EQ(hr_graph_meta(g, hr_graph_find(g, "loss")).type, HR_TYPE_F32);
-    int casts = 0, updates = 0;
+    int casts = 0, turned = 0, updates = 0;
     for (uint32_t n = 0; n < g->node_count; n++) {
         const hri_node_record *node = &g->nodes[n];
         casts += node->live && !strcmp(node->sig.op->name, "cast");
+        turned += node->live && !strcmp(node->sig.op->name, "cast_turned");
         if (!strcmp(node->sig.op->name, "adamw")) {
             updates++;
             CHECK_EQ(node->sig.in[1].type, HR_TYPE_BF16);
         }
     }
-    CHECK_EQ(casts, 5); /* four parameters and the input */
+    CHECK_EQ(casts + turned, 5); /* four parameters and the input */
+    CHECK_EQ(turned, 1);         /* the weight with 16 outputs */
     CHECK_EQ(updates, 4);
     hr_graph_destroy(g);
 }
