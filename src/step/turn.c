@@ -13,10 +13,18 @@
 /* Rows of less than 16 bytes, or of no whole such pieces, make products slow. */
 enum { PIECE = 8 };
 
+/* A parameter, or what is gathered of its slices: the same products in the same order, however parameters lie. */
+static int is_weight(const hr_graph *g, hr_value v) {
+    const hri_node_record *made =
+        g->values[v].node == HRI_NO_NODE ? NULL : &g->nodes[g->values[v].node];
+    const hr_value from = made && !strcmp(made->sig.op->name, "gather_slices") ? made->in[0] : v;
+    return g->values[from].kind == HR_VALUE_PARAM;
+}
+
 /* Is it a weight that is cast? */
 static int is_cast_weight(const hr_graph *g, const hri_node_record *n) {
     const hr_meta *out = &n->sig.out[0];
-    return !strcmp(n->sig.op->name, "cast") && g->values[n->in[0]].kind == HR_VALUE_PARAM &&
+    return !strcmp(n->sig.op->name, "cast") && is_weight(g, n->in[0]) &&
            n->sig.in[0].type == HR_TYPE_F32 && out->type != HR_TYPE_F32 &&
            hr_type_is_real((hr_type)out->type) && out->shape.rank == 2 &&
            out->shape.dim[0] % PIECE == 0;

@@ -100,6 +100,19 @@ TEST(turn, a_weight_that_anything_else_reads_stays) {
     CHECK(is_turned(n.g, n.wide));
 }
 
+/* So that replicas with slices have the bits of one. */
+TEST(turn, what_is_gathered_of_slices_is_turned_as_well) {
+    hr_graph *g;
+    CHECK_OK(hr_graph_create(&g));
+    const hr_value x = small(g, "x", hr_shape_2(ROWS, IN)), b = small(g, "b", hr_shape_1(OUT));
+    const hr_value slice =
+        hr_graph_param(g, "w", HR_TYPE_F32, hr_shape_1(OUT * IN), hr_init_normal(1));
+    const hr_value whole = hr_graph_node(g, "gather_slices", &slice, 1, "ranks=1,to=24x11");
+    const hr_value w = hr_cast(g, whole, HR_TYPE_BF16);
+    hr_graph_result(g, hr_linear(g, x, w, b), "y");
+    CHECK(is_turned(g, w));
+}
+
 /* A line of 10 small numbers is no whole pieces of 16 bytes. */
 TEST(turn, few_outputs_stay) {
     hr_graph *g;
