@@ -11,8 +11,8 @@
  *   bench/gpu_ops --low X ...           numbers of a mask are 0, or X where a byte would be 0 (-inf, for example)
  *   bench/gpu_ops --pattern NAME ...    what a mask hides instead of one in N: "padding" (up to a third of the keys of a sample, at their end),
  *                                       "later" (keys behind the query), "window" (keys more than 128 from it), "blocks" (keys of other 256)
- *   bench/gpu_ops --wait ...            says "ready" when the first call is over, and times when a line comes in: many of them may
- *                                       compile side by side and be timed one after the other (tools/gpu-attention)
+ *   bench/gpu_ops --wait ...            says "ready" when the first call is over, and times for every line that comes in: many of them may
+ *                                       compile side by side and be timed in turns (tools/gpu-attention)
  *
  * A line: microseconds a call, bytes and floating-point operations a second as the op's own cost has them, and both over
  * the ceilings: a copy inside the device, measured first, and 790 TFLOP/s, what an H200 reaches in large bf16 products.
@@ -379,6 +379,32 @@ static double difference(bench *b, const hri_sig *s, call *c) {
 
 /* ---- the table ---- */
 
+/* Whether another one came in; 0: that was the last. */
+static int a_line_came(void) {
+    int c = getchar();
+    while (c != '\n' && c != EOF) {
+        c = getchar();
+    }
+    return c == '\n';
+}
+
+/* What follows the name of the op in its line. */
+static void tell(bench *b, const hri_sig *s, call *c, const hri_cost *cost, int by_library) {
+    const double off = b->check ? difference(b, s, c) : 0.0;
+    const double seconds = seconds_of(b, launch_op, c);
+    printf(" %9.1f us %7.0f GB/s", seconds * 1e6, cost->bytes / seconds * 1e-9);
+    if (b->copy > 0.0) {
+        printf(" %4.0f %%", 100.0 * cost->bytes / seconds / b->copy);
+    }
+    printf(" %7.1f TFLOP/s %3.0f %%", cost->flops / seconds * 1e-12,
+           100.0 * cost->flops / seconds / CEILING_FLOPS);
+    if (b->check) {
+        printf("  off by %.1e", off);
+    }
+    printf("%s\n", by_library ? "  library" : "");
+    fflush(stdout);
+}
+
 static void measure(bench *b, const row *r) {
     hr_graph *g = graph_of(r);
     const hri_sig *s = &g->nodes[0].sig;
@@ -397,27 +423,19 @@ static void measure(bench *b, const row *r) {
     hri_gpu_note(b->gpu, 0);
     hri_gpu_environment_get(b->gpu, &after);
     status = status == HR_OK ? hr_queue_sync(b->queue) : status;
+    const int noted = after.noted > before.noted;
     if (b->wait) {
         printf(" ready\n");
         fflush(stdout);
-        while (getchar() != '\n' && !feof(stdin)) {
-        }
     }
     if (status != HR_OK) {
         printf(" %s: %s\n", hr_status_name(status), hri_gpu_detail(b->gpu));
-    } else {
-        const double off = b->check ? difference(b, s, &c) : 0.0;
-        const double seconds = seconds_of(b, launch_op, &c);
-        printf(" %9.1f us %7.0f GB/s", seconds * 1e6, cost.bytes / seconds * 1e-9);
-        if (b->copy > 0.0) {
-            printf(" %4.0f %%", 100.0 * cost.bytes / seconds / b->copy);
+    }
+    while (status == HR_OK && (!b->wait || a_line_came())) {
+        tell(b, s, &c, &cost, noted);
+        if (!b->wait) {
+            break;
         }
-        printf(" %7.1f TFLOP/s %3.0f %%", cost.flops / seconds * 1e-12,
-               100.0 * cost.flops / seconds / CEILING_FLOPS);
-        if (b->check) {
-            printf("  off by %.1e", off);
-        }
-        printf("%s\n", after.noted > before.noted ? "  library" : "");
     }
     fflush(stdout);
     call_close(b, s, &c);
