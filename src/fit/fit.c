@@ -104,7 +104,6 @@ hr_status hri_fit_case_get(hri_fit *f, int64_t part, hri_fit_case **out, hri_pro
 
 void hri_fit_drop_others(hri_fit *f, const hri_fit_case *keep) {
     hri_fit_plans_deinit(&f->least);
-    hri_fit_memos_deinit(&f->least_memos);
     f->least_known = 0;
     uint32_t count = 0;
     for (uint32_t i = 0; i < f->case_count; i++) {

@@ -187,7 +187,6 @@ typedef struct hri_fit {
         unplanned_bytes; /* plain training: everything kept until its last reader, nothing in place */
     hri_fit_plans least; /* the smallest, detached, once it was looked for */
     int least_known;
-    hri_fit_memos least_memos; /* behind it; none where planning takes memory of the budget */
     /* Who only asks whether so much is enough sets this before: then the smallest is one within it, if there is one; 0: the
      * smallest is asked for. */
     uint64_t enough_bytes;

@@ -591,6 +591,16 @@ hr_status hri_fit_case_plan_on(const hri_fit *f, hri_fit_case *c, uint64_t budge
     return status;
 }
 
+int hri_fit_choices(const hri_fit_plans *plans, uint32_t count, hri_fit_memos *out) {
+    for (uint32_t i = 0; i < count; i++) {
+        if (!plans->plans[i]->choices.order) {
+            return 0;
+        }
+        out->of[i] = plans->plans[i]->choices;
+    }
+    return 1;
+}
+
 void hri_fit_plans_deinit(hri_fit_plans *plans) {
     if (plans->c) {
         plans->c->users--;

@@ -45,6 +45,8 @@ HR_MUST_CHECK hr_status hri_fit_case_plan_on(const hri_fit *f, hri_fit_case *c,
                                              uint64_t budget_bytes, uint64_t effort,
                                              hri_fit_memos *memos, hri_fit_plans *out,
                                              hri_prose *why);
+/* The choices behind plans, lent; 0: one of them has none. */
+int hri_fit_choices(const hri_fit_plans *plans, uint32_t count, hri_fit_memos *out);
 /* Sums of the plans, from the case they are attached to. */
 void hri_fit_add_up(const hri_fit_job *job, hri_fit_plans *plans);
 

@@ -110,6 +110,31 @@ static hr_status descend(descent *d, uint64_t floor, hri_prose *why) {
     return status;
 }
 
+/* The smallest plans are the first that so little memory allowed, however slow: goes on from them, in as much. */
+static hr_status quicken(descent *d, hri_prose *why) {
+    const hri_fit_plans *best = d->best;
+    hri_fit_plans plans;
+    hri_fit_memos from = {.only = 1};
+    if (!hri_fit_choices(best, d->c->count, &from)) {
+        return HR_OK;
+    }
+    const hr_status status =
+        hri_fit_case_plan_on(d->f, d->c, best->peak_bytes,
+                             hri_fit_effort(&d->f->job, HRI_FIT_LOOK / 2), &from, &plans, why);
+    if (status != HR_OK) { /* nor where memory is too short for another */
+        return status == HR_E_NO_PLAN || hri_fit_bounded(status) ? HR_OK : status;
+    }
+    if (plans.time_ns < best->time_ns && plans.peak_bytes <= best->peak_bytes) {
+        plans.c->users--;
+        plans.c = NULL;
+        hri_fit_plans_deinit(d->best);
+        *d->best = plans;
+    } else {
+        hri_fit_plans_deinit(&plans);
+    }
+    return HR_OK;
+}
+
 void hri_fit_memos_deinit(hri_fit_memos *memos) {
     for (uint32_t i = 0; i < HRI_FIT_PIECES; i++) {
         hri_plan_memo_deinit(&memos->of[i]);
@@ -162,10 +187,8 @@ static hr_status find_least(hri_fit *f, hri_fit_plans *best, hri_prose *why) {
         if (status == HR_OK && found) {
             status = descend(&d, hri_fit_least_of(&fact), why);
         }
-        if (best->plans[0] && best->peak_bytes < before && !f->job.count_records) {
-            const hri_fit_memos old = f->least_memos;
-            f->least_memos = d.memos;
-            d.memos = old;
+        if (status == HR_OK && best->plans[0] && best->peak_bytes < before) {
+            status = quicken(&d, why);
         }
         hri_fit_memos_deinit(&d.memos);
         if (hri_fit_bounded(status)) { /* what was found before it is kept */

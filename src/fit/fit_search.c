@@ -254,11 +254,44 @@ static double least_time(const hri_fit_case *c) {
     return time;
 }
 
+/* Goes on from the choices of these nominal plans, and nowhere else; HR_OK without plans where that leads to none. */
+static hr_status plan_from(hri_fit *f, hri_fit_case *c, uint64_t budget, uint64_t effort,
+                           const hri_fit_plans *nominal, hri_fit_plans *out, hri_prose *why) {
+    hri_fit_memos from = {.only = 1};
+    if (!hri_fit_choices(nominal, c->count, &from)) {
+        return HR_OK;
+    }
+    const hr_status status = hri_fit_case_plan_on(f, c, budget, effort, &from, out, why);
+    return status == HR_E_NO_PLAN || hri_fit_bounded(status) ? HR_OK : status;
+}
+
+/* Plans of the case with the threads that it has.  Next to the smallest budget a search may find nothing, or end far from what is
+ * possible, where the nominal one found a way: then from there. */
+static hr_status plan_case(hri_fit *f, hri_fit_case *c, uint64_t budget, uint64_t effort,
+                           const hri_fit_plans *nominal, hri_fit_plans *out, hri_prose *why) {
+    hri_fit_plans other = {0};
+    const hr_status found = hri_fit_case_plan(f, c, budget, effort, out, why);
+    if ((found != HR_OK && found != HR_E_NO_PLAN) ||
+        (found == HR_OK && !(out->time_ns > poor * out->bound_time_ns))) {
+        return found;
+    }
+    const hr_status status = plan_from(f, c, budget, effort, nominal, &other, why);
+    if (status == HR_OK && other.plans[0] && (found != HR_OK || other.time_ns < out->time_ns)) {
+        if (found == HR_OK) {
+            hri_fit_plans_deinit(out);
+        }
+        *out = other;
+        return HR_OK;
+    }
+    hri_fit_plans_deinit(&other);
+    return status == HR_OK ? found : status;
+}
+
 /* As many threads as is fastest within the budget: more of them need more work space, and what is recomputed for it may cost more than
  * they save.  There is one plan at a time, because memory may be short: where the one before was faster, it is made again.
  * *out has none where none was found. */
 static hr_status plan_threads(hri_fit *f, hri_fit_case *c, uint64_t budget, uint64_t effort,
-                              hri_fit_plans *out, hri_prose *why) {
+                              const hri_fit_plans *nominal, hri_fit_plans *out, hri_prose *why) {
     uint32_t best = 0, last = 0;
     double time = INFINITY;
     hr_status status = HR_OK;
@@ -271,7 +304,7 @@ static hr_status plan_threads(hri_fit *f, hri_fit_case *c, uint64_t budget, uint
             continue;
         }
         hri_fit_plans_deinit(out);
-        status = hri_fit_case_plan(f, c, budget, effort, out, why);
+        status = plan_case(f, c, budget, effort, nominal, out, why);
         last = threads;
         best = status == HR_OK && out->time_ns < time ? threads : best;
         time = best == threads ? out->time_ns : time;
@@ -282,7 +315,7 @@ static hr_status plan_threads(hri_fit *f, hri_fit_case *c, uint64_t budget, uint
     }
     if (status == HR_OK && best && best != last) {
         hri_fit_plans_deinit(out);
-        status = hri_fit_case_plan(f, c, budget, effort, out, why);
+        status = plan_case(f, c, budget, effort, nominal, out, why);
     }
     return status;
 }
@@ -309,7 +342,7 @@ static hr_status refine(hri_fit *f, uint64_t budget, uint32_t share, lower_plans
     hri_fit_plans better = {0};
     hr_status status = hri_fit_case_get(f, best->part, &c, why);
     if (status == HR_OK) {
-        status = plan_threads(f, c, budget, hri_fit_effort(&f->job, share), &better, why);
+        status = plan_threads(f, c, budget, hri_fit_effort(&f->job, share), best, &better, why);
     }
     if (status == HR_OK && better.plans[0]) {
         status = look_below(f, c, budget, share, &better, why);
@@ -366,12 +399,9 @@ static hr_status plan_from_least(hri_fit *f, uint64_t budget, hri_fit_plans *out
         status = hri_fit_case_set_threads(f, c, hri_fit_threads(f), why);
     }
     if (status == HR_OK) {
-        hri_fit_memos from = f->least_memos;
-        from.any = 0;
-        from.only = 1;
-        status = hri_fit_case_plan_on(f, c, budget, hri_fit_effort(&f->job, 1), &from, out, why);
+        status = plan_from(f, c, budget, hri_fit_effort(&f->job, 1), &f->least, out, why);
     }
-    if (status == HR_E_NO_PLAN && (status = copy_least(f, out)) == HR_OK) {
+    if (status == HR_OK && !out->plans[0] && (status = copy_least(f, out)) == HR_OK) {
         out->c = c;
         c->users++;
         take_times(f, out);

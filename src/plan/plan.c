@@ -22,13 +22,41 @@ const char *hri_step_name(uint32_t kind) {
     return kind < HRI_STEP_KIND_COUNT ? step_names[kind] : "?";
 }
 
+void hri_plan_memo_deinit(hri_plan_memo *memo) {
+    hri_free(memo->order);
+    hri_free(memo->gaps);
+    hri_free(memo->variant);
+    *memo = (hri_plan_memo){0};
+}
+
 void hri_plan_destroy(hri_plan *plan) {
     if (plan) {
         hri_free(plan->steps);
         hri_free(plan->operands);
         hri_free(plan->buffers);
+        hri_plan_memo_deinit(&plan->choices);
         hri_free(plan);
     }
+}
+
+/* A new block with the same bytes. */
+static void *copy_of(const void *from, size_t bytes) {
+    void *new = hri_malloc(bytes ? bytes : 1);
+    if (new &&bytes) {
+        memcpy(new, from, bytes);
+    }
+    return new;
+}
+
+static hr_status copy_memo(const hri_plan_memo *from, hri_plan_memo *to) {
+    *to = (hri_plan_memo){.op_count = from->op_count, .gap_count = from->gap_count};
+    if (!from->order) {
+        return HR_OK;
+    }
+    to->order = copy_of(from->order, from->op_count * sizeof *from->order);
+    to->gaps = copy_of(from->gaps, from->gap_count);
+    to->variant = copy_of(from->variant, from->op_count);
+    return to->order && to->gaps && to->variant ? HR_OK : HR_E_NOMEM_HOST;
 }
 
 hri_plan *hri_plan_copy(const hri_plan *plan) {
@@ -37,16 +65,14 @@ hri_plan *hri_plan_copy(const hri_plan *plan) {
         return NULL;
     }
     *new = *plan;
-    new->steps = hri_malloc(plan->step_count * sizeof *plan->steps);
-    new->operands = hri_malloc(plan->operand_count * sizeof *plan->operands);
-    new->buffers = hri_malloc(plan->buffer_count * sizeof *plan->buffers);
-    if (!new->steps || !new->operands || !new->buffers) {
+    new->steps = copy_of(plan->steps, plan->step_count * sizeof *plan->steps);
+    new->operands = copy_of(plan->operands, plan->operand_count * sizeof *plan->operands);
+    new->buffers = copy_of(plan->buffers, plan->buffer_count * sizeof *plan->buffers);
+    const hr_status copied = copy_memo(&plan->choices, &new->choices);
+    if (!new->steps || !new->operands || !new->buffers || copied != HR_OK) {
         hri_plan_destroy(new);
         return NULL;
     }
-    memcpy(new->steps, plan->steps, plan->step_count * sizeof *plan->steps);
-    memcpy(new->operands, plan->operands, plan->operand_count * sizeof *plan->operands);
-    memcpy(new->buffers, plan->buffers, plan->buffer_count * sizeof *plan->buffers);
     return new;
 }
 

@@ -47,6 +47,14 @@ typedef struct hri_plan_buffer {
     uint8_t memory;         /* 0: the arena; m: memory m of the problem, beside it */
 } hri_plan_buffer;
 
+/* The choices behind a plan, for the next search to begin with: a way down from a larger budget often goes on further than
+ * one from the start.  Zeroed: none.  Of one problem, or of others that differ in times and sizes alone. */
+typedef struct hri_plan_memo {
+    uint32_t *order;
+    uint8_t *gaps, *variant;
+    uint32_t op_count, gap_count; /* of the problem */
+} hri_plan_memo;
+
 typedef struct hri_plan {
     uint64_t problem_hash;
     hri_plan_step *steps;
@@ -73,8 +81,10 @@ typedef struct hri_plan {
     uint64_t copied_bytes; /* to other memories */
     uint64_t net_hash;     /* of what ranks exchange, in its order (hri_plan_net); 0: nothing */
     const char *packing;   /* what placed it: static text */
+    hri_plan_memo choices; /* none in one that was read */
 } hri_plan;
 
+void hri_plan_memo_deinit(hri_plan_memo *memo);
 /* NULL is allowed. */
 void hri_plan_destroy(hri_plan *plan);
 
@@ -97,16 +107,6 @@ HR_MUST_CHECK hr_status hri_plan_parse(const char *text, size_t bytes, const hri
                                        hri_plan **out, hri_prose *why);
 
 /* ---- making one ---- */
-
-/* The choices behind a plan, for the next search to begin with: a way down from a larger budget often goes on further than
- * one from the start.  Zeroed: none yet.  Of one problem, or of others that differ in times and sizes alone. */
-typedef struct hri_plan_memo {
-    uint32_t *order;
-    uint8_t *gaps, *variant;
-    uint32_t op_count, gap_count; /* of the problem */
-} hri_plan_memo;
-
-void hri_plan_memo_deinit(hri_plan_memo *memo);
 
 typedef struct hri_plan_options {
     uint64_t budget_bytes; /* of the arena, persistent values included; 0: as much as it takes */

@@ -31,7 +31,7 @@ uint64_t hri_plan_make_bytes(const hri_problem *p, uint64_t *plan_bytes) {
     const int copies = p->memory_count > 0 || hri_problem_has_net(p);
     const uint64_t plan = entries * sizeof(hri_plan_step) + touches * sizeof(uint32_t) +
                           2 * entries * sizeof(uint32_t) +
-                          (packed + given) * sizeof(hri_plan_buffer);
+                          (packed + given) * sizeof(hri_plan_buffer) + ops * 5 + gaps;
     const uint64_t schedule = entries * (sizeof(hri_entry) + 8 + (copies ? 40 : 0)) +
                               touches * sizeof(hri_touch) + instances * (sizeof(hri_instance) + 8) +
                               gaps * 9 + values * 24 + ops * 17;

@@ -184,6 +184,11 @@ static hr_status make_order(maker *m, hri_order_rule rule) {
     return status == HR_OK && !m->o.keep_order ? hri_order_lift(m->p, m->order) : status;
 }
 
+/* Where one of these was needed, it is the last resort: those that come after it take longer.  Of the nested ones all are tried. */
+static int before_nested(uint32_t start) {
+    return start >= START_DROPPED && start <= START_NESTED;
+}
+
 /* These starts, in every order, with copies or without. */
 static hr_status try_starts(maker *m, uint32_t first, uint32_t end, int no_copies,
                             uint64_t effort) {
@@ -199,7 +204,7 @@ static hr_status try_starts(maker *m, uint32_t first, uint32_t end, int no_copie
             if ((start == START_MEMO && !memo) || !hri_order_serves(m->p, rule)) {
                 continue;
             }
-            if (m->found && (start >= START_DROPPED || m->kept[0].time <= good || m->o.any)) {
+            if (m->found && (before_nested(start) || m->kept[0].time <= good || m->o.any)) {
                 m->s.no_copies = before;
                 return HR_OK;
             }
@@ -485,12 +490,8 @@ static hr_status sink(maker *m) {
     return HR_OK;
 }
 
-/* Writes the choices of a plan to the memo. */
-static hr_status remember(const maker *m, uint32_t at) {
-    hri_plan_memo *memo = m->o.memo;
-    if (!memo) {
-        return HR_OK;
-    }
+/* Writes the choices of a plan to a memo. */
+static hr_status write_memo(const maker *m, uint32_t at, hri_plan_memo *memo) {
     if (!memo->order) {
         hri_plan_memo new = {.op_count = m->p->op_count,
                              .gap_count = m->s.gap_count,
@@ -509,11 +510,10 @@ static hr_status remember(const maker *m, uint32_t at) {
     return HR_OK;
 }
 
-void hri_plan_memo_deinit(hri_plan_memo *memo) {
-    hri_free(memo->order);
-    hri_free(memo->gaps);
-    hri_free(memo->variant);
-    *memo = (hri_plan_memo){0};
+/* The plan has the choices behind it, and so has the memo of the search. */
+static hr_status remember(const maker *m, uint32_t at, hri_plan *plan) {
+    const hr_status status = write_memo(m, at, &plan->choices);
+    return status == HR_OK && m->o.memo ? write_memo(m, at, m->o.memo) : status;
 }
 
 /* Places the best schedule that can be; sinks the limit while fragmentation is in the way. */
@@ -535,8 +535,8 @@ static hr_status place(maker *m, hri_plan **out, hri_prose *why) {
             return status;
         }
         if (plan) {
-            *out = plan;
-            return remember(m, m->found > 1 ? at : 0);
+            *out = plan; /* its owner drops it where that fails */
+            return remember(m, m->found > 1 ? at : 0, plan);
         }
         const uint64_t least = m->limit / 100;
         const uint64_t less = over / 2 > least ? over / 2 : least;

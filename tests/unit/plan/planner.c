@@ -121,6 +121,37 @@ TEST(planner, goes_on_from_the_choices_of_a_smaller_plan) {
     hri_problem_deinit(&other);
 }
 
+/* A plan has the choices behind it, and so has its copy; another search may begin with them.  One that was read has none. */
+TEST(planner, plans_have_the_choices_behind_them) {
+    hri_problem p;
+    hri_plan *plan = NULL, *copy, *again = NULL, *read = NULL;
+    char *text = NULL;
+    chain(32, &p);
+    const hri_plan_options within = {.budget_bytes = 1000};
+    CHECK_OK(hri_plan_make(&p, &within, &plan, NULL, NULL));
+    CHECK(plan->choices.order && plan->choices.op_count == p.op_count);
+    CHECK(copy = hri_plan_copy(plan));
+    const hri_plan_memo *a = &plan->choices, *b = &copy->choices;
+    CHECK(b->order && b->order != a->order && b->gap_count == a->gap_count);
+    CHECK_EQ(hri_hash_bytes(b->gaps, b->gap_count, 0), hri_hash_bytes(a->gaps, a->gap_count, 0));
+    CHECK_OK(hri_plan_print(plan, &text));
+    const double time = plan->time_ns;
+    hri_plan_destroy(plan);
+    const hri_plan_options on = {.budget_bytes = 1000, .start = b, .memo_only = 1};
+    CHECK_OK(hri_plan_make(&p, &on, &again, NULL, NULL));
+    CHECK(again->time_ns <= time);
+    CHECK_OK(hri_plan_parse(text, strlen(text), &p, &read, NULL));
+    CHECK(!read->choices.order);
+    hri_plan_destroy(again);
+    hri_plan_destroy(copy);
+    CHECK(copy = hri_plan_copy(read));
+    CHECK(!copy->choices.order);
+    hri_plan_destroy(copy);
+    hri_plan_destroy(read);
+    hri_free(text);
+    hri_problem_deinit(&p);
+}
+
 static double uneven(void *user, const hri_problem_op *op, uint32_t variant) {
     (void)variant;
     return 5 + (double)(hri_hash_u64((uint64_t)(op - ((const hri_problem *)user)->ops)) % 50);
