@@ -41,11 +41,11 @@ void hri_plan_destroy(hri_plan *plan) {
 
 /* A new block with the same bytes. */
 static void *copy_of(const void *from, size_t bytes) {
-    void *new = hri_malloc(bytes ? bytes : 1);
-    if (new &&bytes) {
-        memcpy(new, from, bytes);
+    void *block = hri_malloc(bytes ? bytes : 1);
+    if (block && bytes) {
+        memcpy(block, from, bytes);
     }
-    return new;
+    return block;
 }
 
 static hr_status copy_memo(const hri_plan_memo *from, hri_plan_memo *to) {

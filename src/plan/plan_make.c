@@ -184,9 +184,9 @@ static hr_status make_order(maker *m, hri_order_rule rule) {
     return status == HR_OK && !m->o.keep_order ? hri_order_lift(m->p, m->order) : status;
 }
 
-/* Where one of these was needed, it is the last resort: those that come after it take longer.  Of the nested ones all are tried. */
-static int before_nested(uint32_t start) {
-    return start >= START_DROPPED && start <= START_NESTED;
+/* Is this start only for want of a schedule?  Of the nested ones all are tried: what one leads to may not be placed. */
+static int is_resort(uint32_t start) {
+    return start >= START_DROPPED && start < START_NESTED;
 }
 
 /* These starts, in every order, with copies or without. */
@@ -200,11 +200,14 @@ static hr_status try_starts(maker *m, uint32_t first, uint32_t end, int no_copie
     end = m->o.memo_only && memo && end > START_MEMO + 1 ? START_MEMO + 1 : end;
     m->s.no_copies |= (uint8_t)no_copies;
     for (uint32_t start = first; start < end && status == HR_OK; start++) {
+        if (start == START_NESTED && m->found) {
+            break;
+        }
         for (uint32_t rule = 1; rule < HRI_ORDER_COUNT && status == HR_OK; rule++) {
             if ((start == START_MEMO && !memo) || !hri_order_serves(m->p, rule)) {
                 continue;
             }
-            if (m->found && (before_nested(start) || m->kept[0].time <= good || m->o.any)) {
+            if (m->found && (is_resort(start) || m->kept[0].time <= good || m->o.any)) {
                 m->s.no_copies = before;
                 return HR_OK;
             }
