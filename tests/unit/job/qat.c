@@ -133,7 +133,7 @@ static hr_quantize_result quantize(const char *run, const char *out) {
 }
 
 /* Batch norms, sums, pools, depthwise layers, relu6 and dropout among them. */
-TEST(job_qat, the_integer_file_answers_as_the_run_does) {
+TEST_TIMEOUT(job_qat, the_integer_file_answers_as_the_run_does, 180) {
     static const struct {
         const char *model;
         uint64_t layers;

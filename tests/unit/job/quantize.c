@@ -143,7 +143,7 @@ TEST(job_quantize, a_run_with_averaged_parameters_is_quantized_without_them) {
     CHECK_EQ(r.layers, 5);
 }
 
-TEST(job_quantize, depthwise_convolutions_and_relu6_compute_in_bytes) {
+TEST_TIMEOUT(job_quantize, depthwise_convolutions_and_relu6_compute_in_bytes, 180) {
     static test_scores a, b;
     int same;
     train("mobilenet_v2:size=32,multiplier=0.25,classes=10");
