@@ -145,9 +145,8 @@ static void take_times(const hri_fit *f, hri_fit_plans *plans) {
 /* ---- smaller budgets ---- */
 
 enum { LOWER = 3 }; /* so many */
-/* The first one has the whole effort.  The others have it where a short look comes so close to the best so far; where what is found
- * takes longer by so much, nobody looks further down. */
-static const double close_by = 1.003, far_off = 1.01;
+/* Where what is found takes longer by so much, nobody looks further down. */
+static const double far_off = 1.01;
 
 /* Nominal plans for them, detached. */
 typedef struct lower_plans {
@@ -178,11 +177,12 @@ static int looks_below(const hri_fit *f, uint64_t budget, uint32_t share) {
 }
 
 /* The next smaller budget that is looked at for the case, after `looks` of them; 0: none is.  Searches close to the minimum take many
- * times as long, so one is enough there. */
-static uint64_t next_below(const hri_fit_case *c, uint64_t budget, uint32_t looks) {
+ * times as long, so `near_most` are enough there. */
+static uint64_t next_below(const hri_fit_case *c, uint64_t budget, uint32_t looks,
+                           uint32_t near_most) {
     const uint64_t below = round_below(budget);
     const int near = below < c->floor_bytes + c->floor_bytes / 8;
-    return below < c->floor_bytes || looks == LOWER || (near && looks > 0) ? 0 : below;
+    return below < c->floor_bytes || looks == LOWER || (near && looks >= near_most) ? 0 : below;
 }
 
 /* Nominal plans of the same cut for smaller budgets, which a search for one of those would start from: by measured times one of them
@@ -195,51 +195,13 @@ static hr_status plan_lower(hri_fit *f, uint64_t budget, uint32_t share, const h
         return HR_OK;
     }
     status = hri_fit_case_get(f, best->part, &c, why);
-    while (status == HR_OK && (budget = next_below(c, budget, out->count)) != 0) {
+    while (status == HR_OK && (budget = next_below(c, budget, out->count, 2)) != 0) {
         hri_fit_plans *p = &out->of[out->count];
         status = hri_fit_case_plan(f, c, budget, short_look(f), p, why);
         if (status == HR_OK) {
             p->c->users--;
             p->c = NULL;
             out->count++;
-        }
-    }
-    return status == HR_E_NO_PLAN ? HR_OK : status; /* nor for less */
-}
-
-/* Plans of the case for a smaller budget take the place of the best where they are faster.  *time_ns: theirs. */
-static hr_status try_below(const hri_fit *f, hri_fit_case *c, uint64_t budget, uint64_t effort,
-                           hri_fit_plans *best, double *time_ns, hri_prose *why) {
-    hri_fit_plans other = {0};
-    const hr_status status = hri_fit_case_plan(f, c, budget, effort, &other, why);
-    *time_ns = status == HR_OK ? other.time_ns : INFINITY;
-    if (status == HR_OK && other.time_ns < best->time_ns) {
-        for (uint32_t i = 0; i < c->count; i++) { /* of the budget that was asked for */
-            other.plans[i]->bound_time_ns = best->plans[i]->bound_time_ns;
-        }
-        hri_fit_plans_deinit(best);
-        *best = other;
-    } else if (status == HR_OK) {
-        hri_fit_plans_deinit(&other);
-    }
-    return status;
-}
-
-/* Plans for a little less memory fit as well, and a search for less may end better.  Budgets near one another look at the same
- * smaller ones, so that the larger hardly ever has the slower plan. */
-static hr_status look_below(const hri_fit *f, hri_fit_case *c, uint64_t budget, uint32_t share,
-                            hri_fit_plans *best, hri_prose *why) {
-    hr_status status = HR_OK;
-    if (!looks_below(f, budget, share)) {
-        return HR_OK;
-    }
-    double time = 0;
-    for (uint32_t i = 0; status == HR_OK && best->again_count && time <= far_off * best->time_ns &&
-                         (budget = next_below(c, budget, i)) != 0;
-         i++) {
-        status = try_below(f, c, budget, short_look(f), best, &time, why);
-        if (status == HR_OK && (i == 0 || time <= close_by * best->time_ns)) {
-            status = try_below(f, c, budget, hri_fit_effort(&f->job, 1), best, &time, why);
         }
     }
     return status == HR_E_NO_PLAN ? HR_OK : status; /* nor for less */
@@ -254,8 +216,30 @@ static double least_time(const hri_fit_case *c) {
     return time;
 }
 
+/* ---- one budget ---- */
+
+/* No better than that: a good search comes closer to the bound, and next to the smallest budget one often does not. */
+static int is_poor(const hri_fit_plans *plans) {
+    return !plans->plans[0] || plans->time_ns > poor * plans->bound_time_ns;
+}
+
+/* The plans take the place of the best where they are faster, as plans for the budget of those. */
+static void take_faster(hri_fit_plans *best, hri_fit_plans *plans) {
+    if (best->plans[0] && plans->time_ns >= best->time_ns) {
+        hri_fit_plans_deinit(plans);
+        return;
+    }
+    for (uint32_t i = 0; best->plans[0] && i < plans->c->count; i++) {
+        plans->plans[i]->bound_time_ns = best->plans[i]->bound_time_ns;
+        plans->bound_time_ns = best->bound_time_ns;
+    }
+    hri_fit_plans_deinit(best);
+    *best = *plans;
+    *plans = (hri_fit_plans){0};
+}
+
 /* Goes on from the choices of these nominal plans, and nowhere else; HR_OK without plans where that leads to none. */
-static hr_status plan_from(hri_fit *f, hri_fit_case *c, uint64_t budget, uint64_t effort,
+static hr_status plan_from(const hri_fit *f, hri_fit_case *c, uint64_t budget, uint64_t effort,
                            const hri_fit_plans *nominal, hri_fit_plans *out, hri_prose *why) {
     hri_fit_memos from = {.only = 1};
     if (!hri_fit_choices(nominal, c->count, &from)) {
@@ -265,33 +249,94 @@ static hr_status plan_from(hri_fit *f, hri_fit_case *c, uint64_t budget, uint64_
     return status == HR_E_NO_PLAN || hri_fit_bounded(status) ? HR_OK : status;
 }
 
-/* Plans of the case with the threads that it has.  Next to the smallest budget a search may find nothing, or end far from what is
- * possible, where the nominal one found a way: then from there. */
-static hr_status plan_case(hri_fit *f, hri_fit_case *c, uint64_t budget, uint64_t effort,
-                           const hri_fit_plans *nominal, hri_fit_plans *out, hri_prose *why) {
+/* Searches of the case for one budget: their effort, and nominal plans for it and for less, of which some may be NULL. */
+typedef struct attempt {
+    uint64_t budget, effort;
+    const hri_fit_plans *nominal[2];
+} attempt;
+
+static hr_status try_search(const hri_fit *f, hri_fit_case *c, uint64_t budget, uint64_t effort,
+                            hri_fit_plans *best, hri_prose *why) {
     hri_fit_plans other = {0};
-    const hr_status found = hri_fit_case_plan(f, c, budget, effort, out, why);
-    if ((found != HR_OK && found != HR_E_NO_PLAN) ||
-        (found == HR_OK && !(out->time_ns > poor * out->bound_time_ns))) {
-        return found;
+    const hr_status status = hri_fit_case_plan(f, c, budget, effort, &other, why);
+    if (status == HR_OK) {
+        take_faster(best, &other);
     }
-    const hr_status status = plan_from(f, c, budget, effort, nominal, &other, why);
-    if (status == HR_OK && other.plans[0] && (found != HR_OK || other.time_ns < out->time_ns)) {
-        if (found == HR_OK) {
-            hri_fit_plans_deinit(out);
+    return status == HR_E_NO_PLAN ? HR_OK : status;
+}
+
+/* Where searches found nothing good, or nothing, the nominal ones may have found a way: from there. */
+static hr_status try_nominal(const hri_fit *f, hri_fit_case *c, const attempt *a,
+                             hri_fit_plans *best, hri_prose *why) {
+    hr_status status = HR_OK;
+    for (uint32_t i = 0; i < 2 && status == HR_OK && a->nominal[i] && is_poor(best); i++) {
+        hri_fit_plans other = {0};
+        status = plan_from(f, c, a->budget, a->effort, a->nominal[i], &other, why);
+        if (status == HR_OK && other.plans[0]) {
+            take_faster(best, &other);
         }
-        *out = other;
+    }
+    return status;
+}
+
+/* Plans of the case with the threads that it has; HR_OK without plans where none was found.  A search is not always better for being
+ * longer: next to the smallest budget it often is not. */
+static hr_status plan_case(const hri_fit *f, hri_fit_case *c, const attempt *a, hri_fit_plans *best,
+                           hri_prose *why) {
+    hr_status status = try_search(f, c, a->budget, a->effort, best, why);
+    if (status == HR_OK && is_poor(best) && short_look(f) < a->effort) {
+        status = try_search(f, c, a->budget, short_look(f), best, why);
+    }
+    return status == HR_OK ? try_nominal(f, c, a, best, why) : status;
+}
+
+/* The first of the smaller budgets has the whole effort.  The others have it where a short look comes so close to the best so far: what
+ * two searches find differs the more the further from the bound they end. */
+static int is_close(double time_ns, const hri_fit_plans *best) {
+    const double over = best->time_ns - 1.1 * best->bound_time_ns;
+    const double spread = 0.003 * best->time_ns + (over > 0 ? 0.5 * over : 0);
+    return time_ns <= best->time_ns + spread;
+}
+
+/* Plans for a little less memory fit as well, and a search for less may end better.  Budgets near one another look at the same
+ * smaller ones, so that the larger hardly ever has the slower plan. */
+static hr_status look_below(const hri_fit *f, hri_fit_case *c, uint64_t budget, uint32_t share,
+                            const lower_plans *lower, hri_fit_plans *best, hri_prose *why) {
+    hr_status status = HR_OK;
+    const uint64_t whole = hri_fit_effort(&f->job, 1);
+    double time = 0;
+    if (!looks_below(f, budget, share)) {
         return HR_OK;
     }
-    hri_fit_plans_deinit(&other);
-    return status == HR_OK ? found : status;
+    for (uint32_t i = 0; status == HR_OK && best->again_count && time <= far_off * best->time_ns &&
+                         (budget = next_below(c, budget, i, 1)) != 0;
+         i++) {
+        hri_fit_plans other = {0};
+        attempt a = {.budget = budget, .effort = whole};
+        for (uint32_t k = 0; k < 2 && lower && i + k < lower->count; k++) {
+            a.nominal[k] = &lower->of[i + k];
+        }
+        status = try_search(f, c, budget, short_look(f), &other, why);
+        if (status == HR_OK && (i == 0 || (other.plans[0] && is_close(other.time_ns, best)))) {
+            status = try_search(f, c, budget, whole, &other, why);
+        }
+        if (status == HR_OK && i == 0) {
+            status = try_nominal(f, c, &a, &other, why);
+        }
+        time = other.plans[0] ? other.time_ns : INFINITY;
+        if (status == HR_OK && other.plans[0]) {
+            take_faster(best, &other);
+        }
+        hri_fit_plans_deinit(&other);
+    }
+    return status;
 }
 
 /* As many threads as is fastest within the budget: more of them need more work space, and what is recomputed for it may cost more than
  * they save.  There is one plan at a time, because memory may be short: where the one before was faster, it is made again.
  * *out has none where none was found. */
-static hr_status plan_threads(hri_fit *f, hri_fit_case *c, uint64_t budget, uint64_t effort,
-                              const hri_fit_plans *nominal, hri_fit_plans *out, hri_prose *why) {
+static hr_status plan_threads(hri_fit *f, hri_fit_case *c, const attempt *a, hri_fit_plans *out,
+                              hri_prose *why) {
     uint32_t best = 0, last = 0;
     double time = INFINITY;
     hr_status status = HR_OK;
@@ -300,22 +345,21 @@ static hr_status plan_threads(hri_fit *f, hri_fit_case *c, uint64_t budget, uint
         if (status != HR_OK || least_time(c) >= time) {
             break; /* nor with fewer */
         }
-        if (threads > 1 && budget && c->floor_bytes > budget) {
+        if (threads > 1 && a->budget && c->floor_bytes > a->budget) {
             continue;
         }
         hri_fit_plans_deinit(out);
-        status = plan_case(f, c, budget, effort, nominal, out, why);
+        status = plan_case(f, c, a, out, why);
         last = threads;
-        best = status == HR_OK && out->time_ns < time ? threads : best;
+        best = status == HR_OK && out->plans[0] && out->time_ns < time ? threads : best;
         time = best == threads ? out->time_ns : time;
-        status = status == HR_E_NO_PLAN ? HR_OK : status;
     }
     if (status == HR_OK && best) {
         status = hri_fit_case_set_threads(f, c, best, why);
     }
     if (status == HR_OK && best && best != last) {
         hri_fit_plans_deinit(out);
-        status = plan_case(f, c, budget, effort, nominal, out, why);
+        status = plan_case(f, c, a, out, why);
     }
     return status;
 }
@@ -341,11 +385,14 @@ static hr_status refine(hri_fit *f, uint64_t budget, uint32_t share, lower_plans
     hri_fit_case *c = NULL;
     hri_fit_plans better = {0};
     hr_status status = hri_fit_case_get(f, best->part, &c, why);
+    const attempt a = {.budget = budget,
+                       .effort = hri_fit_effort(&f->job, share),
+                       .nominal = {best, lower->count ? &lower->of[0] : NULL}};
     if (status == HR_OK) {
-        status = plan_threads(f, c, budget, hri_fit_effort(&f->job, share), best, &better, why);
+        status = plan_threads(f, c, &a, &better, why);
     }
     if (status == HR_OK && better.plans[0]) {
-        status = look_below(f, c, budget, share, &better, why);
+        status = look_below(f, c, budget, share, lower, &better, why);
     }
     if (status != HR_OK) {
         hri_fit_plans_deinit(&better);
@@ -381,7 +428,7 @@ static hr_status try_longer(hri_fit *f, uint64_t budget, uint32_t share, hri_fit
         status = try_case(f, best->part, budget, hri_fit_effort(&f->job, 1), best, &ignored, why);
     }
     status = status == HR_OK ? hri_fit_attach(f, best, why) : status;
-    return status == HR_OK ? look_below(f, best->c, budget, share, best, why) : status;
+    return status == HR_OK ? look_below(f, best->c, budget, share, NULL, best, why) : status;
 }
 
 /* Plans for the budget that go on from the smallest ones, or those; attached.  HR_E_NO_PLAN: they do not fit it. */
@@ -413,8 +460,7 @@ static hr_status plan_from_least(hri_fit *f, uint64_t budget, hri_fit_plans *out
  * more memory, are faster.  Where planning takes memory of the budget, and with replicas, nobody looks. */
 static hr_status try_from_least(hri_fit *f, uint64_t budget, hri_fit_plans *best, hri_prose *why) {
     hri_fit_plans other = {0};
-    if (!budget || f->job.count_records || f->job.replicas > 1 ||
-        !(best->time_ns > poor * best->bound_time_ns)) {
+    if (!budget || f->job.count_records || f->job.replicas > 1 || !is_poor(best)) {
         return HR_OK;
     }
     hri_fit_detach(f, best);

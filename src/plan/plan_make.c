@@ -422,10 +422,11 @@ static hr_status place_one(maker *m, hri_plan **out, uint32_t *at, uint64_t *ove
     return HR_OK;
 }
 
-/* The fastest schedule could not be placed, and *plan is of a slower one: from there down by what it was over by, which is often
- * little, and the faster plan of the two. */
+/* The fastest schedule could not be placed, and *plan is of a slower one, or ops that are launched together had to part: from there
+ * down by what it was over by, which is often little, until a plan is as fast as its schedule.  The fastest plan of all. */
 static hr_status place_lower(maker *m, uint64_t over, hri_plan **plan) {
-    uint64_t less = over + over / 4;
+    const uint64_t least = m->limit / 400;
+    uint64_t less = over == UINT64_MAX || over < least ? least : over + over / 4;
     for (int tries = 0; tries < LOWER && less < m->limit / 16; tries++, less *= 2) {
         hri_plan *other = NULL;
         hr_status status = go_to(m, 0);
@@ -445,11 +446,15 @@ static hr_status place_lower(maker *m, uint64_t over, hri_plan **plan) {
             return status;
         }
         const int fits = other && other->arena_bytes <= m->o.budget_bytes;
-        (void)take_faster(plan, fits ? other : NULL);
+        const int good = fits && other->time_ns <= m->s.time_ns * (1 + NEAR);
         if (fits) {
+            (void)take_faster(plan, other);
+        } else {
+            hri_plan_destroy(other);
+        }
+        if (good) {
             break;
         }
-        hri_plan_destroy(other);
     }
     return HR_OK;
 }
@@ -526,7 +531,7 @@ static hr_status place(maker *m, hri_plan **out, hri_prose *why) {
         uint64_t over;
         hri_plan *plan = NULL;
         hr_status status = place_one(m, &plan, &at, &over);
-        if (plan && status == HR_OK && !m->o.any && !m->o.short_memory && over != UINT64_MAX &&
+        if (plan && status == HR_OK && m->o.budget_bytes && !m->o.any && !m->o.short_memory &&
             plan->time_ns > m->kept[0].time * (1 + NEAR)) {
             status = place_lower(m, over, &plan);
         }
