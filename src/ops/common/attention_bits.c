@@ -138,9 +138,10 @@ static uint64_t shared_bytes(const hri_attention *a, const hri_gpu *gpu) {
     return 1024 + bytes + (r.ones ? ONES_BYTES : 0);
 }
 
-/* Over 64 deep, not where a library that takes lengths has bytes of keys. */
+/* Over 64 deep, bytes of keys are those of a library that takes lengths where the kernel of pairs is out of the question. */
 static int fits_deep(const hri_attention *a, hri_gpu *gpu) {
-    return a->depth <= DEPTH_MOST && hri_attention_keys_workspace(a, gpu, 0) == 0;
+    return a->depth <= DEPTH_MOST &&
+           (pairs(a, gpu) || hri_attention_keys_workspace(a, gpu, 0) == 0);
 }
 
 static int fits(const hri_attention *a, hri_gpu *gpu) {

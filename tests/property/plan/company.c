@@ -140,3 +140,36 @@ TEST_TIMEOUT(company, costs_what_the_steps_that_stay_alone_take_more, 300) {
     }
     CHECK(found > 100 && alone > 50);
 }
+
+/* Pairs and updates whose launches are dear. */
+static void give_dear_company(hri_problem *p) {
+    for (uint32_t n = 0; n < p->op_count; n++) {
+        hri_problem_op *op = &p->ops[n];
+        op->beside = op->beside_of = 0;
+        op->many = op->phase == HRI_PROBLEM_UPDATE ? 1 + n % 2 : 0;
+        op->after = n > 0 && n % 3 == 0 && !op->many ? n : 0;
+        op->third = 0;
+        op->chain = n % 2;
+        op->alone_ns = op->many || op->after ? 200 + 100 * (n % 7) : 0;
+    }
+    CHECK_OK(hri_problem_finish(p, NULL));
+}
+
+/* The fastest schedule cannot be placed, and what can be placed at once has launches apart: it took 12,431 ns. */
+TEST(company, goes_together_within_a_little_less_memory) {
+    uint64_t random = 15608897398950564758u;
+    hri_problem p;
+    hri_plan *free = NULL, *plan = NULL;
+    random_problem(&random, SHAPE_RESIDUAL, 12 + (uint32_t)(test_random(&random) % 20), &p);
+    p.memories[0] = (hri_problem_memory){.in_queue = 1};
+    give_dear_company(&p);
+    CHECK_OK(hri_plan_make(&p, &(hri_plan_options){.effort = 2000000}, &free, NULL, NULL));
+    const hri_plan_options o = {.budget_bytes = (free->floor_bytes + free->arena_bytes) / 2,
+                                .effort = 2000000};
+    CHECK_OK(hri_plan_make(&p, &o, &plan, NULL, NULL));
+    CHECK_EQ(p.op_count, 90);
+    CHECK(plan->time_ns < 12000);
+    hri_plan_destroy(plan);
+    hri_plan_destroy(free);
+    hri_problem_deinit(&p);
+}
