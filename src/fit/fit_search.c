@@ -218,7 +218,7 @@ static double least_time(const hri_fit_case *c) {
 
 /* ---- one budget ---- */
 
-/* No better than that: a good search comes closer to the bound, and next to the smallest budget one often does not. */
+/* No plans, or slow ones: searches come closer to the bound than that, but next to the smallest budget they often do not. */
 static int is_poor(const hri_fit_plans *plans) {
     return !plans->plans[0] || plans->time_ns > poor * plans->bound_time_ns;
 }
@@ -229,9 +229,11 @@ static void take_faster(hri_fit_plans *best, hri_fit_plans *plans) {
         hri_fit_plans_deinit(plans);
         return;
     }
-    for (uint32_t i = 0; best->plans[0] && i < plans->c->count; i++) {
-        plans->plans[i]->bound_time_ns = best->plans[i]->bound_time_ns;
+    if (best->plans[0]) {
         plans->bound_time_ns = best->bound_time_ns;
+        for (uint32_t i = 0; i < plans->c->count; i++) {
+            plans->plans[i]->bound_time_ns = best->plans[i]->bound_time_ns;
+        }
     }
     hri_fit_plans_deinit(best);
     *best = *plans;
