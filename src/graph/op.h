@@ -166,6 +166,9 @@ enum {
     HRI_CASE_ZEROS = 16, /* what such a mask does not hide is 0 */
     HRI_CASE_FAR =
         32 /* queries of such a mask see none but keys with large numbers; of a gradient the two inputs before it are what forward gives */
+    ,
+    HRI_CASE_MANY =
+        64 /* large enough for a kernel that has work for all of a GPU: the host and the driver of the tests have smaller ones like it */
 };
 
 typedef struct hri_case {

@@ -101,7 +101,7 @@ TEST_TIMEOUT(plans_fault, host_memory_of_images_that_wait_rounded, 600) {
     training_close(&first);
     const int64_t allocs = hri_fault_live_allocs();
     uint64_t delivered = 1, tried = 0;
-    for (uint64_t n = 1; delivered; n += is_fake() ? n / 8 + 1 : n + 1) {
+    for (uint64_t n = 1; delivered; n += is_fake() ? n / 2 + 1 : n + 1) {
         training t = {0};
         CHECK_OK(plan_it(&t, model, options));
         CHECK(t.plans.c->lane.waiting < t.plans.c->lane.large);

@@ -20,10 +20,11 @@ static void add(hash *h, const char *text) {
     } while (*at++);
 }
 
-void fake_image_place(fake_image *place, const char *compiler, const char *text, int option_count,
-                      const char *const *options) {
+void fake_image_place(fake_image *place, const char *compiler, const char *machine,
+                      const char *text, int option_count, const char *const *options) {
     hash h = {fake_kernels_stamp(), ~fake_kernels_stamp()};
     add(&h, compiler);
+    add(&h, machine);
     add(&h, __VERSION__);
     add(&h, text);
     for (int i = 0; i < option_count; i++) {

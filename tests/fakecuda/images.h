@@ -4,13 +4,13 @@
 
 #include <stddef.h>
 
-/* Where the image of this text, with these options, is or would be. */
+/* Where the image of this text, with these options and for this kind of machine, is or would be. */
 typedef struct fake_image {
     char folder[512], path[600];
 } fake_image;
 
-void fake_image_place(fake_image *place, const char *compiler, const char *text, int option_count,
-                      const char *const *options);
+void fake_image_place(fake_image *place, const char *compiler, const char *machine,
+                      const char *text, int option_count, const char *const *options);
 /* The bytes, or NULL; the caller frees them. */
 char *fake_image_find(const fake_image *place, size_t *bytes);
 /* What cannot be written is not kept, and compiled again the next time. */

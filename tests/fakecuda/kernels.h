@@ -601,12 +601,18 @@ FAKE_REDUCE(__reduce_min_sync, int, min(y, all[i]));
 FAKE_REDUCE(__reduce_or_sync, unsigned, y | all[i]);
 // ---- tensor cores: the fragments of all lanes, then this lane's part of the product ----
 
-inline float fake_half(unsigned word, int which, bool bf16) {
-    const unsigned short h = (unsigned short)(word >> (16 * which));
-    return bf16 ? __uint_as_float((unsigned)h << 16) : hr_emulated_from_f16(h);
+// Functions, not copies of them: kernels are unrolled, and are compiled in half the time so.
+#define FAKE_CALLED __attribute__((noinline)) inline
+
+// The numbers in the halves of words, lower ones first.  Elements are added up one after the other, several sums side by side.
+inline void fake_halves(unsigned word, bool bf16, float *two) {
+    two[0] = bf16 ? __uint_as_float(word << 16) : hr_emulated_from_f16((unsigned short)word);
+    two[1] = bf16 ? __uint_as_float(word & 0xffff0000u)
+                  : hr_emulated_from_f16((unsigned short)(word >> 16));
 }
-inline void hr_emulated_mma_16816(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2],
-                                  bool bf16) {
+FAKE_CALLED void hr_emulated_mma_16816(float (&d)[4], const unsigned (&a)[4],
+                                       const unsigned (&b)[2], bool bf16) {
+    typedef float four __attribute__((vector_size(16)));
     const unsigned mine[6] = {a[0], a[1], a[2], a[3], b[0], b[1]};
     unsigned there;
     const unsigned *all =
@@ -614,20 +620,26 @@ inline void hr_emulated_mma_16816(float (&d)[4], const unsigned (&a)[4], const u
     if (there != 0xffffffffu)
         fake_now->fail("a matrix product without a whole warp");
     const unsigned lane = fake_lane();
+    float rows[32],
+        columns[32]; // of a: lane / 4 and 8 below it; of b: lane % 4 * 2 and the next one
+    for (unsigned pair = 0; pair < 8; pair++) {
+        const unsigned *of_a = all + 6 * (lane / 4 * 4 + pair % 4) + pair / 4 * 2,
+                       *of_b = all + 6 * (lane % 4 * 8 + pair % 4) + 4 + pair / 4;
+        fake_halves(of_a[0], bf16, rows + 2 * pair);
+        fake_halves(of_a[1], bf16, rows + 16 + 2 * pair);
+        fake_halves(of_b[0], bf16, columns + 2 * pair);
+        fake_halves(of_b[24], bf16, columns + 16 + 2 * pair);
+    }
+    four sum = {d[0], d[1], d[2], d[3]};
+    for (const float *x = rows, *y = columns; x < rows + 16; x++, y++) {
+        sum += (four){x[0], x[0], x[16], x[16]} * (four){y[0], y[16], y[0], y[16]};
+    }
     for (unsigned i = 0; i < 4; i++) {
-        const unsigned row = lane / 4 + (i / 2) * 8, column = lane % 4 * 2 + i % 2;
-        float sum = d[i];
-        for (unsigned k = 0; k < 16; k++) {
-            const unsigned *from_a = all + 6 * (row % 8 * 4 + k % 8 / 2);
-            const unsigned *from_b = all + 6 * (column * 4 + k % 8 / 2);
-            sum += fake_half(from_a[row / 8 + k / 8 * 2], (int)(k % 2), bf16) *
-                   fake_half(from_b[4 + k / 8], (int)(k % 2), bf16);
-        }
-        d[i] = sum;
+        d[i] = sum[i];
     }
 }
-inline void hr_emulated_mma_1688_tf32(float (&d)[4], const unsigned (&a)[4],
-                                      const unsigned (&b)[2]) {
+FAKE_CALLED void hr_emulated_mma_1688_tf32(float (&d)[4], const unsigned (&a)[4],
+                                           const unsigned (&b)[2]) {
     const unsigned mine[6] = {a[0], a[1], a[2], a[3], b[0], b[1]};
     unsigned there;
     const unsigned *all =
@@ -647,7 +659,7 @@ inline void hr_emulated_mma_1688_tf32(float (&d)[4], const unsigned (&a)[4],
     }
 }
 template <int N>
-inline void hr_emulated_ldmatrix(unsigned (&r)[N], const void *row, bool transposed) {
+FAKE_CALLED void hr_emulated_ldmatrix(unsigned (&r)[N], const void *row, bool transposed) {
     unsigned there;
     if ((size_t)row % 16 != 0)
         fake_now->fail("ldmatrix from a row that is not aligned to 16 bytes");
@@ -668,52 +680,80 @@ inline void hr_emulated_ldmatrix(unsigned (&r)[N], const void *row, bool transpo
 
 // Hopper's products of a warpgroup, a (64, 16) times b (16, 64): operands in shared memory are rows of 128 bytes whose pieces of
 // 16 bytes are swizzled by bits 7 to 9 of their addresses; turned ones have the rows that are added up.
-inline float fake_swizzled(const char *base, unsigned row, unsigned column, bool bf16) {
+inline unsigned fake_swizzled(const char *base, unsigned row, unsigned column) { // of two columns
     size_t at = (size_t)base + row * 128 + column * 2;
+    unsigned word;
     at ^= (at >> 7 & 7) << 4;
-    unsigned short h;
-    memcpy(&h, (const void *)at, sizeof h);
-    return bf16 ? __uint_as_float((unsigned)h << 16) : hr_emulated_from_f16(h);
+    memcpy(&word, (const void *)at, sizeof word);
+    return word;
+}
+// A thread has two rows and, of each eight columns, two that lie side by side: those of all eights are one vector for each of both.
+typedef float fake_eight __attribute__((vector_size(32)));
+FAKE_CALLED void fake_wgmma_load(fake_eight (&even)[16], fake_eight (&odd)[16], const char *b,
+                                 bool turned, bool bf16) {
+    const unsigned first = fake_lane() % 4 * 2;
+    for (unsigned i = 0; i < 64; i++) {
+        const unsigned group = i % 8, pair = i / 8, column = group * 8 + first;
+        float x[4];
+        fake_halves(turned ? fake_swizzled(b, 2 * pair, column)
+                           : fake_swizzled(b, column, 2 * pair),
+                    bf16, x);
+        fake_halves(turned ? fake_swizzled(b, 2 * pair + 1, column)
+                           : fake_swizzled(b, column + 1, 2 * pair),
+                    bf16, x + 2);
+        ((float *)(even + 2 * pair))[group] = x[0];
+        ((float *)(even + 2 * pair + 1))[group] = turned ? x[2] : x[1];
+        ((float *)(odd + 2 * pair))[group] = turned ? x[1] : x[2];
+        ((float *)(odd + 2 * pair + 1))[group] = x[3];
+    }
 }
 inline void fake_wgmma(float (&d)[8][4], const float (&rows)[2][16], const char *b, bool turned,
                        bool add, bool bf16) {
-    const unsigned lane = fake_lane();
-    for (unsigned i = 0; i < 32; i++) {
-        const unsigned column = i / 4 * 8 + lane % 4 * 2 + i % 2;
-        float sum = add ? d[i / 4][i % 4] : 0.0f;
-        for (unsigned k = 0; k < 16; k++) {
-            sum += rows[i / 2 % 2][k] *
-                   (turned ? fake_swizzled(b, k, column, bf16) : fake_swizzled(b, column, k, bf16));
+    fake_eight even[16], odd[16];
+    fake_wgmma_load(even, odd, b, turned, bf16);
+    for (unsigned row = 0; row < 2; row++) {
+        fake_eight one = {}, other = {};
+        for (unsigned i = 0; add && i < 8; i++) {
+            ((float *)&one)[i] = d[i][2 * row];
+            ((float *)&other)[i] = d[i][2 * row + 1];
         }
-        d[i / 4][i % 4] = sum;
+        for (unsigned k = 0; k < 16; k++) {
+            one += rows[row][k] * even[k];
+            other += rows[row][k] * odd[k];
+        }
+        for (unsigned i = 0; i < 8; i++) {
+            d[i][2 * row] = ((float *)&one)[i];
+            d[i][2 * row + 1] = ((float *)&other)[i];
+        }
     }
 }
-inline void hr_emulated_wgmma(float (&d)[8][4], const unsigned (&a)[4], const char *b, bool turned,
-                              bool add, bool bf16) {
+FAKE_CALLED void hr_emulated_wgmma(float (&d)[8][4], const unsigned (&a)[4], const char *b,
+                                   bool turned, bool add, bool bf16) {
     unsigned there;
     const unsigned *all = (const unsigned *)fake_now->exchange(0xffffffffu, a, sizeof a, &there);
     if (there != 0xffffffffu)
         fake_now->fail("a matrix product without a whole warp");
     float rows[2][16];
-    for (unsigned i = 0; i < 32; i++) {
-        const unsigned k = i % 16, *from = all + 4 * (fake_lane() / 4 * 4 + k % 8 / 2);
-        rows[i / 16][k] = fake_half(from[i / 16 + k / 8 * 2], (int)(k % 2), bf16);
+    for (unsigned pair = 0; pair < 8; pair++) {
+        const unsigned *from = all + 4 * (fake_lane() / 4 * 4 + pair % 4) + pair / 4 * 2;
+        fake_halves(from[0], bf16, &rows[0][2 * pair]);
+        fake_halves(from[1], bf16, &rows[1][2 * pair]);
     }
     fake_wgmma(d, rows, b, turned, add, bf16);
 }
-inline void hr_emulated_wgmma(float (&d)[8][4], const char *a, const char *b, bool turned, bool add,
-                              bool bf16) {
+FAKE_CALLED void hr_emulated_wgmma(float (&d)[8][4], const char *a, const char *b, bool turned,
+                                   bool add, bool bf16) {
     const unsigned first = threadIdx.x / 32 % 4 * 16 + fake_lane() / 4;
     float rows[2][16];
-    for (unsigned i = 0; i < 32; i++) {
-        rows[i / 16][i % 16] = fake_swizzled(a, first + i / 16 * 8, i % 16, bf16);
+    for (unsigned i = 0; i < 16; i++) {
+        fake_halves(fake_swizzled(a, first + i / 8 * 8, i % 8 * 2), bf16, &rows[i / 8][i % 8 * 2]);
     }
     fake_wgmma(d, rows, b, turned, add, bf16);
 }
 
 // The copy engine brings the box of a map whose first element is at these places (map.c): rows of 128 bytes, swizzled as above; what is
 // outside is 0.  It is there at once, and whoever waits for it sees it by the barrier.
-inline void hr_emulated_tile(char *to, const void *map, int c0, int c1, int c2, int c3) {
+FAKE_CALLED void hr_emulated_tile(char *to, const void *map, int c0, int c1, int c2, int c3) {
     const fake_map &m = *(const fake_map *)map;
     const int first[4] = {c0, c1, c2, c3};
     if (m.mark != FAKE_MAP_MARK || (size_t)to % 128 != 0)

@@ -59,8 +59,8 @@ static program_outcome train_on_gpu(const char *more) {
         &(program_options){.as_shell = 1, .seconds = 240},
         "fake=$(dirname \"$HEADROOM\")/fakecuda; test -e $fake/libcuda.so.1 || exit 77\n"
         "LD_LIBRARY_PATH=$fake FAKECUDA_STATE=$PWD/state HEADROOM_CACHE_DIR=$PWD/cache "
-        "$HEADROOM train mlp:width=64,layers=60 --data synthetic:1024 --device cuda:0 --batch 1024 "
-        "--micro-batches off --steps 1 --no-save --budget 85MiB --json %s",
+        "$HEADROOM train mlp:width=64,layers=60 --data synthetic:512 --device cuda:0 --batch 512 "
+        "--micro-batches off --steps 1 --no-save --budget 82MiB --json %s",
         more);
     if (o.code == 77) {
         test_skip("the fake driver was not built");
