@@ -164,11 +164,10 @@ enum {
         4, /* on a GPU in the types that it says alone: its kernel is one of many alike */
     HRI_CASE_HIDES = 8,  /* the last input is a mask with minus infinities: keys, and whole tiles */
     HRI_CASE_ZEROS = 16, /* what such a mask does not hide is 0 */
-    HRI_CASE_FAR =
-        32 /* queries of such a mask see none but keys with large numbers; of a gradient the two inputs before it are what forward gives */
-    ,
-    HRI_CASE_MANY =
-        64 /* large enough for a kernel that has work for all of a GPU: the host and the driver of the tests have smaller ones like it */
+    /* queries of such a mask see none but keys with large numbers; of a gradient the two inputs before it are what forward gives */
+    HRI_CASE_FAR = 32,
+    /* large enough for a kernel that has work for all of a GPU: the host and the driver of the tests have smaller ones like it */
+    HRI_CASE_MANY = 64
 };
 
 typedef struct hri_case {

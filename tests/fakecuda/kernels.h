@@ -601,17 +601,14 @@ FAKE_REDUCE(__reduce_min_sync, int, min(y, all[i]));
 FAKE_REDUCE(__reduce_or_sync, unsigned, y | all[i]);
 // ---- tensor cores: the fragments of all lanes, then this lane's part of the product ----
 
-// Functions, not copies of them: kernels are unrolled, and are compiled in half the time so.
-#define FAKE_CALLED __attribute__((noinline)) inline
-
 // The numbers in the halves of words, lower ones first.  Elements are added up one after the other, several sums side by side.
 inline void fake_halves(unsigned word, bool bf16, float *two) {
     two[0] = bf16 ? __uint_as_float(word << 16) : hr_emulated_from_f16((unsigned short)word);
     two[1] = bf16 ? __uint_as_float(word & 0xffff0000u)
                   : hr_emulated_from_f16((unsigned short)(word >> 16));
 }
-FAKE_CALLED void hr_emulated_mma_16816(float (&d)[4], const unsigned (&a)[4],
-                                       const unsigned (&b)[2], bool bf16) {
+inline void hr_emulated_mma_16816(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2],
+                                  bool bf16) {
     typedef float four __attribute__((vector_size(16)));
     const unsigned mine[6] = {a[0], a[1], a[2], a[3], b[0], b[1]};
     unsigned there;
@@ -638,8 +635,8 @@ FAKE_CALLED void hr_emulated_mma_16816(float (&d)[4], const unsigned (&a)[4],
         d[i] = sum[i];
     }
 }
-FAKE_CALLED void hr_emulated_mma_1688_tf32(float (&d)[4], const unsigned (&a)[4],
-                                           const unsigned (&b)[2]) {
+inline void hr_emulated_mma_1688_tf32(float (&d)[4], const unsigned (&a)[4],
+                                      const unsigned (&b)[2]) {
     const unsigned mine[6] = {a[0], a[1], a[2], a[3], b[0], b[1]};
     unsigned there;
     const unsigned *all =
@@ -659,7 +656,7 @@ FAKE_CALLED void hr_emulated_mma_1688_tf32(float (&d)[4], const unsigned (&a)[4]
     }
 }
 template <int N>
-FAKE_CALLED void hr_emulated_ldmatrix(unsigned (&r)[N], const void *row, bool transposed) {
+inline void hr_emulated_ldmatrix(unsigned (&r)[N], const void *row, bool transposed) {
     unsigned there;
     if ((size_t)row % 16 != 0)
         fake_now->fail("ldmatrix from a row that is not aligned to 16 bytes");
@@ -689,8 +686,8 @@ inline unsigned fake_swizzled(const char *base, unsigned row, unsigned column) {
 }
 // A thread has two rows and, of each eight columns, two that lie side by side: those of all eights are one vector for each of both.
 typedef float fake_eight __attribute__((vector_size(32)));
-FAKE_CALLED void fake_wgmma_load(fake_eight (&even)[16], fake_eight (&odd)[16], const char *b,
-                                 bool turned, bool bf16) {
+inline void fake_wgmma_load(fake_eight (&even)[16], fake_eight (&odd)[16], const char *b,
+                            bool turned, bool bf16) {
     const unsigned first = fake_lane() % 4 * 2;
     for (unsigned i = 0; i < 64; i++) {
         const unsigned group = i % 8, pair = i / 8, column = group * 8 + first;
@@ -727,8 +724,8 @@ inline void fake_wgmma(float (&d)[8][4], const float (&rows)[2][16], const char 
         }
     }
 }
-FAKE_CALLED void hr_emulated_wgmma(float (&d)[8][4], const unsigned (&a)[4], const char *b,
-                                   bool turned, bool add, bool bf16) {
+inline void hr_emulated_wgmma(float (&d)[8][4], const unsigned (&a)[4], const char *b, bool turned,
+                              bool add, bool bf16) {
     unsigned there;
     const unsigned *all = (const unsigned *)fake_now->exchange(0xffffffffu, a, sizeof a, &there);
     if (there != 0xffffffffu)
@@ -741,8 +738,8 @@ FAKE_CALLED void hr_emulated_wgmma(float (&d)[8][4], const unsigned (&a)[4], con
     }
     fake_wgmma(d, rows, b, turned, add, bf16);
 }
-FAKE_CALLED void hr_emulated_wgmma(float (&d)[8][4], const char *a, const char *b, bool turned,
-                                   bool add, bool bf16) {
+inline void hr_emulated_wgmma(float (&d)[8][4], const char *a, const char *b, bool turned, bool add,
+                              bool bf16) {
     const unsigned first = threadIdx.x / 32 % 4 * 16 + fake_lane() / 4;
     float rows[2][16];
     for (unsigned i = 0; i < 16; i++) {
@@ -753,7 +750,7 @@ FAKE_CALLED void hr_emulated_wgmma(float (&d)[8][4], const char *a, const char *
 
 // The copy engine brings the box of a map whose first element is at these places (map.c): rows of 128 bytes, swizzled as above; what is
 // outside is 0.  It is there at once, and whoever waits for it sees it by the barrier.
-FAKE_CALLED void hr_emulated_tile(char *to, const void *map, int c0, int c1, int c2, int c3) {
+inline void hr_emulated_tile(char *to, const void *map, int c0, int c1, int c2, int c3) {
     const fake_map &m = *(const fake_map *)map;
     const int first[4] = {c0, c1, c2, c3};
     if (m.mark != FAKE_MAP_MARK || (size_t)to % 128 != 0)

@@ -53,7 +53,7 @@ TEST(f11_11, the_checker_bounds_the_other_memory_by_itself) {
     CHECK_STATUS(hri_plan_check_other(&plan, 150, NULL), HR_E_INVALID);
 }
 
-/* On the driver of our own over host memory.  What waits there is many times what differs from run to run. */
+/* On the driver of our own over host memory.  What waits there is several times what differs from run to run. */
 static program_outcome train_on_gpu(const char *more) {
     program_outcome o = program_run(
         &(program_options){.as_shell = 1, .seconds = 240},
