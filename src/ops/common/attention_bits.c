@@ -62,7 +62,8 @@ static int halved(const hri_attention *a) {
 static int pieced(const hri_attention *a) {
     return a->depth == DEPTH_MOST && hri_attention_adds(a) && !hri_attention_keyed(a) &&
            (a->extra.mask_type != HR_TYPE_F32 || halved(a)) && a->keys % KEYS == 0 &&
-           a->keys <= PIECED_MOST && in_pieces(&a->k) && in_pieces(&a->v);
+           a->keys <= PIECED_MOST && a->queries <= INT32_MAX / (a->extra.mask_row + a->keys) &&
+           in_pieces(&a->k) && in_pieces(&a->v);
 }
 
 /* Over 64 deep, without dropout: attention_hopper_bits_pairs.cu, which has the same sum. */

@@ -129,11 +129,11 @@ uint64_t hri_attention_numbers_bytes(const hri_attention *a, int causal, int tur
     return hri_gpu_whole((uint64_t)t.all * ROWS * KEYS * hr_type_bytes(a->extra.mask_type));
 }
 
-/* 1 / scale has to be a number of f16 where the mask is f16. */
+/* 1 / scale has to be a number of f16 where the mask is f16.  With dropout backward (TURNED) alone. */
 int hri_attention_numbers_tiled(const hri_attention *a, const hri_gpu *gpu, int turned) {
     const hri_attention_extra *x = &a->extra;
     return hri_gpu_warpgroup_shared(gpu) > 0 && hri_attention_adds(a) && x->mask_row > 0 &&
-           !(x->drop > 0.0f) && (x->mask_type != HR_TYPE_F16 || a->scale > 0x1p-15f) &&
+           (turned || !(x->drop > 0.0f)) && (x->mask_type != HR_TYPE_F16 || a->scale > 0x1p-15f) &&
            hri_attention_numbers_bytes(a, !turned && a->causal, turned) <= NUMBERS_MOST;
 }
 

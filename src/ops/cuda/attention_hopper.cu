@@ -64,6 +64,8 @@ HR_KERNEL __launch_bounds__(THREADS, BLOCKS)
                       const MELEM *mask, const hr_u8 *flags, const hr_control *control, extra e) {
     HR_SHARED(shared);
     char *const qs = aligned(shared), *const stages = qs + MINE;
+    own_rows own;
+    own.init();
     hr_u32 *const words = (hr_u32 *)(stages + STAGES * STAGE);
     const hr_u32 tiles = (hr_u32)((a.queries + OWN - 1) / OWN), all = gridDim.x / tiles;
     // Heads change fastest and the tiles that see most come first.
@@ -111,7 +113,7 @@ HR_KERNEL __launch_bounds__(THREADS, BLOCKS)
     clear(out);
     if (j < steps) {
         products_begin();
-        times(s, qs, stages);
+        times(s, own.of(qs), stages);
         products_end();
         products_wait<0>();
         pinned(s);
@@ -130,7 +132,7 @@ HR_KERNEL __launch_bounds__(THREADS, BLOCKS)
         const int later = following(words, next + 1, steps);
         fetch_keys(later, after == STAGES - 1 ? 0 : after + 1);
         products_begin();
-        times(s, qs, stage);
+        times(s, own.of(qs), stage);
         products_end();
         add_rows(out, p, values);
         products_end();

@@ -55,6 +55,10 @@ struct extra {
 enum { SEEN = 1, ADDS = 2, HIDES = 4, FINITE = 8 };
 #define HR_LOG2E 1.4426950408889634f
 
+// Which of its block's warps this is; ptxas knows that it is the same for all of a warp.
+HR_INLINE int own_warp() {
+    return __shfl_sync(0xffffffffu, (int)(threadIdx.x / 32), 0);
+}
 HR_INLINE float none() {
     return hr_bits_float(0xff800000u); // minus infinity
 }
@@ -217,10 +221,20 @@ HR_INLINE void fetch(char *to, const ELEM *from, hr_i64 stride, hr_i64 first, hr
     }
 }
 
-// s = 64 rows of this warpgroup times those of a tile, turned.  Both lie in shared memory: what ptxas 13.0 does to left operands that
+// This warpgroup's 64 rows of a panel: to be asked for once, then ptxas knows that it is the same for all of a warp, and keeps it in registers
+// of warps.  Backward over 64 deep there are too few of any, and it is made again every time.
+struct own_rows {
+    int on;
+    HR_INLINE void init() {
+        on = own_warp() / 4 * (64 * 128);
+    }
+    HR_INLINE const char *of(const char *panel) const {
+        return panel + (BACKWARD && DP > 64 && !BITS ? (int)threadIdx.x / 128 * (64 * 128) : on);
+    }
+};
+// s = those rows times those of a tile, turned.  Both lie in shared memory: what ptxas 13.0 does to left operands that
 // stay in registers over a loop with others is wrong (it gives the same registers to both).
 HR_INLINE void times(float (&s)[8][4], const char *own, const char *tile) {
-    own += threadIdx.x / 128 * (64 * 128);
 #pragma unroll
     for (int t = 0; t < STEPS; t++) {
         product(s, own, t / 4 * (OWN * 128) + t % 4 * 32, tile, t / 4 * (TILE * 128) + t % 4 * 32,

@@ -262,7 +262,10 @@ HR_INLINE void drop(hr_u32 (&p)[4][4], const hr_control *control, hr_u32 node, h
 HR_INLINE void weigh_hidden(ELEM *o, float *lse, const MELEM *mask, const ELEM *v, const shape &a,
                             const bits_shape &e, const hr_control *control, hr_u32 sample,
                             hr_i64 row, hr_i64 keys) {
-    const int lane = threadIdx.x & 31;
+    int lane = threadIdx.x & 31;
+#ifndef HRI_EMULATED
+    asm volatile("mov.u32 %0, %laneid;" : "=r"(lane)); // what is made of it is not kept in registers over the steps before
+#endif
     float sum[DP / 32] = {}, count = 0.0f, most = none();
     hr_u32 w[4] = {0, 0, 0, 0};
     for (hr_i64 j = lane; j < keys; j += 32) {

@@ -18,7 +18,9 @@
 HR_INLINE void add_key_numbers(float (&d)[2][8][4], const hr_u32 (&a)[4], const char *numbers,
                                int slot) {
 #ifdef HRI_EMULATED
-    product_wide<0>(d, a, numbers, slot * 32);
+    operand b;
+    b.init(numbers + slot * 32);
+    product_wide<0>(d, a, b);
 #elif defined(__CUDA_ARCH_FEAT_SM90_ALL)
     const char *const at = numbers + slot * (2 * TILE * 16);
     const hr_u64 operand = 8ull << 32 | (hr_u32)((KEY_ZEROS - slot * (2 * TILE * 16)) / 16) << 16 |
@@ -65,11 +67,18 @@ HR_INLINE void add_taken(float (&s)[8][4], const hr_u32 (&x)[MASK_WORDS], float 
         s[i / 4][i % 4] = fmaf(number_of(x, i), over, s[i / 4][i % 4]);
     }
 }
-// PIECED: a thread's own of two rows of a tile, from memory; `at` are those of its first keys of a row.  MELEM has 2 bytes.
-HR_INLINE void load_pieces(hr_u32 (&x)[MASK_WORDS], const NUMS *const (&at)[2], hr_u32 tile) {
+// PIECED: a thread's own of two rows of a tile, from memory.  They lie so many bytes behind the head's: pointers would have 64 bits.
+struct pieces {
+    const char *head;
+    hr_u32 on[2];
+    HR_INLINE const NUMS *at(int row, hr_u32 tile, int half) const {
+        return (const NUMS *)(head + (on[row] + tile * (TILE * (hr_u32)sizeof(NUMS)))) + half * 32;
+    }
+};
+HR_INLINE void load_pieces(hr_u32 (&x)[MASK_WORDS], const pieces &own, hr_u32 tile) {
 #pragma unroll
     for (int i = 0; i < 4; i++) { // of a row, of the other, of the next 32 keys
-        const NUMS *const from = at[i % 2] + tile * TILE + i / 2 * 32;
+        const NUMS *const from = own.at(i % 2, tile, i / 2);
 #ifdef HRI_EMULATED
         const uint4 y = *(const uint4 *)from;
         x[4 * i] = y.x;
@@ -96,10 +105,10 @@ HR_INLINE void add_pieces(float (&s)[8][4], const hr_u32 (&x)[MASK_WORDS], float
     }
 }
 // Second parts of numbers, which come when they are needed: few tiles have any.
-HR_INLINE void add_parts(float (&s)[8][4], const NUMS *const (&at)[2], hr_i64 plane, hr_u32 tile, float over) {
+HR_INLINE void add_parts(float (&s)[8][4], const pieces &own, hr_i64 plane, hr_u32 tile, float over) {
 #pragma unroll
     for (int i = 0; i < 4; i++) {
-        const uint4 y = *(const uint4 *)(at[i % 2] + plane + tile * TILE + i / 2 * 32);
+        const uint4 y = *(const uint4 *)(own.at(i % 2, tile, i / 2) + plane);
         const hr_u32 words[4] = {y.x, y.y, y.z, y.w};
 #pragma unroll
         for (int k = 0; k < 8; k++) {
@@ -109,23 +118,33 @@ HR_INLINE void add_parts(float (&s)[8][4], const NUMS *const (&at)[2], hr_i64 pl
         apart();
     }
 }
-// Probabilities of scores, in their place, and what a thread adds to the sums of its two rows.
-HR_INLINE void soften_wide(float (&s)[2][8][4], float (&part)[2], float scale,
-                           const float (&shift)[2]) {
+// Probabilities of scores, as left operands, and what a thread adds to the sums of its two rows.  FAR: the rounding of a product may be
+// large; then the difference comes first.
+template <bool FAR>
+HR_INLINE void soften_wide(const float (&s)[2][8][4], hr_u32 (&p)[2][4][4], float (&part)[2],
+                           float scale, const float (&use)[2]) {
     float add[2][2] = {{0.0f, 0.0f}, {0.0f, 0.0f}};
+    const float shift[2] = {use[0] * scale, use[1] * scale};
 #pragma unroll
     for (int n = 0; n < 16; n++) {
+        float x[4];
 #pragma unroll
         for (int i = 0; i < 4; i++) {
-            float &x = s[n / 8][n % 8][i];
-            x = hr_exp2(fmaf(x, scale, -shift[i / 2]));
-            add[i / 2][i % 2] += x;
+            const float y = s[n / 8][n % 8][i];
+            x[i] = hr_exp2(FAR ? (y - use[i / 2]) * scale : fmaf(y, scale, -shift[i / 2]));
+            add[i / 2][i % 2] += x[i];
         }
+        p[n / 8][n / 2 % 4][n % 2 * 2] = hr_two(x[0], x[1], ELEM());
+        p[n / 8][n / 2 % 4][n % 2 * 2 + 1] = hr_two(x[2], x[3], ELEM());
     }
     part[0] = add[0][0] + add[0][1];
     part[1] = add[1][0] + add[1][1];
 }
-HR_INLINE void most_of(const float (&s)[2][8][4], float (&most)[2]) {
+// What scores are taken from moves on: sums and results so far are multiplied, and probabilities made again.  FIRST: there is nothing yet.
+template <bool FIRST>
+HR_INLINE void rise_wide(running &r, const float (&s)[2][8][4], hr_u32 (&p)[2][4][4], float (&part)[2],
+                         float (&out)[PANELS][8][4], float scale) {
+    float use[2], keep[2];
 #pragma unroll
     for (int half = 0; half < 2; half++) {
         float m[2] = {s[0][0][2 * half], s[0][0][2 * half + 1]};
@@ -134,21 +153,20 @@ HR_INLINE void most_of(const float (&s)[2][8][4], float (&most)[2]) {
             m[0] = fmaxf(m[0], s[n / 8][n % 8][2 * half]);
             m[1] = fmaxf(m[1], s[n / 8][n % 8][2 * half + 1]);
         }
-        most[half] = fmaxf(m[0], m[1]);
-    }
-}
-// The maximum moves on; what is so far is to be multiplied by `keep`.
-HR_INLINE void rise_wide(running &r, float (&most)[2], float (&keep)[2], float scale) {
-#pragma unroll
-    for (int half = 0; half < 2; half++) {
-        float m = most[half];
-        m = fmaxf(m, __shfl_xor_sync(0xffffffffu, m, 1));
-        m = fmaxf(m, __shfl_xor_sync(0xffffffffu, m, 2));
-        m = fmaxf(m, r.most[half]);
-        keep[half] = m == none() ? 1.0f : hr_exp2((r.most[half] - m) * scale);
-        r.most[half] = m;
+        float most = fmaxf(m[0], m[1]);
+        most = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, 1));
+        most = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, 2));
+        most = fmaxf(most, r.most[half]);
+        use[half] = most == none() ? 0.0f : most;
+        keep[half] = hr_exp2((r.most[half] - use[half]) * scale);
+        r.most[half] = most;
         r.sum[half] *= keep[half];
     }
+#pragma unroll
+    for (int i = 0; i < 64 && !FIRST; i++) {
+        out[i / 32][i / 4 % 8][i % 4] *= keep[i / 2 % 2];
+    }
+    soften_wide<true>(s, p, part, scale, use);
 }
 // Four words of the four threads of a row change places.
 HR_INLINE void turn_words(hr_u32 (&w)[4]) {
@@ -191,6 +209,15 @@ HR_INLINE void put_wide(ELEM *to, hr_i64 stride, hr_i64 left, hr_i32 depth,
     }
 }
 
+// ptxas moves a wait for products up to where it may, but not over a branch, which this is: it is never taken, and needs x.
+HR_INLINE void behind(float x) {
+#ifndef HRI_EMULATED
+    asm volatile("{\n.reg .pred p;\n.reg .b32 b;\nmov.b32 b, %0;\nsetp.eq.b32 p, b, 0x7fedcba9;\n@!p bra PAST;\n"
+                 "nanosleep.u32 0;\nPAST:\n}" ::"f"(x)
+                 : "memory");
+#endif
+}
+
 // The first two warpgroups.
 template <int N> struct is {
     enum { value = N };
@@ -200,46 +227,51 @@ HR_INLINE void attend_all(const memory &m, ELEM *o, float *lse, const ELEM *v, c
                           const hr_u32 *bits, const hr_u8 *seen, const bits_shape &e,
                           const MELEM *mask, const hr_control *control, hr_u32 items,
                           const NUMS *nums, hr_i64 plane) {
-    const int lane = threadIdx.x & 31, own = threadIdx.x / 32, warpgroup = threadIdx.x / 128;
+    const int lane = threadIdx.x & 31, own = own_warp(), warpgroup = own / 4;
     const float scale = a.scale * HR_LOG2E;
     const hr_u32 all_ones[4] = {NUMBER_ONES, NUMBER_ONES, ONE_ONE, ONE_ONE};
     cursor<SIDES> keys, values;
     cursor<2> list;
     cursor<NUMBER_SLOTS ? (int)NUMBER_SLOTS : 1> number;
+    operand queries, all_keys, all_values;
+    queries.init(m.queries + warpgroup * (64 * 128));
+    all_keys.init(m.keys);
+    all_values.init(m.values);
     hr_u32 turn = 0;
     keys.init();
     values.init();
     list.init();
     number.init();
-    const float ahead = 8.0f / scale; // how far scores may be over what they are taken from
     float out[PANELS][8][4], s[2][8][4];
     hr_u32 p[2][4][4];
     const auto attend = [&](hr_u32 item, auto adding) {
         enum { ADDING = decltype(adding)::value != 0, PARTED = decltype(adding)::value == 2, NUMBERED = ADDING || KEYED };
         const hr_u32 *const order = m.lists + list.slot * m.list, *words = bits;
         const int count = count_of(order);
-        bool far = false; // what scores are taken from is large
-        const NUMS *rows[2] = {nums, nums};
+        pieces rows = {};
         {
             place at;
             at.init(item, a, e);
             if (ADDING && PIECED) {
+                rows.head = (const char *)(nums + (at.b * e.mask_batch + at.h * e.mask_head));
 #pragma unroll
                 for (int half = 0; half < 2; half++) {
                     const hr_i64 query = at.q0 + own * 16 + lane / 4 + half * 8;
-                    rows[half] += at.b * e.mask_batch + at.h * e.mask_head +
-                                  (query < a.queries ? query : a.queries - 1) * e.mask_row +
-                                  lane % 4 * 8;
+                    rows.on[half] = (hr_u32)((query < a.queries ? query : a.queries - 1) * e.mask_row + lane % 4 * 8) *
+                                    (hr_u32)sizeof(NUMS);
+#ifndef HRI_EMULATED
+                    asm volatile("" : "+r"(rows.on[half])); // is not to be made again every time
+#endif
                 }
             }
-            if (!KEYED && !DIRECT) {
+            if (!KEYED && !ADD_ALL) {
                 words += (at.tile + (own < at.count ? own : at.count - 1) * e.rows) * 32 +
                          (PIECED ? lane / 4 * 4 : lane);
             }
         }
         const auto word_of = [&](int i) -> hr_u32 {
             return i >= count          ? 0u
-                   : KEYED || DIRECT ? ~0u
+                   : KEYED || ADD_ALL ? ~0u
                    : PIECED            ? pieces_of(words + (order[i] & 0xffffu) * 32)
                                        : words[(order[i] & 0xffffu) * 32];
         };
@@ -247,14 +279,12 @@ HR_INLINE void attend_all(const memory &m, ELEM *o, float *lse, const ELEM *v, c
         hr_u32 word[2] = {word_of(0), word_of(1)};
         clear(out);
         const auto scores = [&] {
-            const char *const tile = m.keys + keys.slot * WIDE_SIDE;
-            bar_wait(m.k_full + keys.slot, keys.phase);
+            const operand tile = all_keys.behind(keys.slot * WIDE_SIDE);
             products_begin();
 #pragma unroll
             for (int i = 0; i < STEPS; i++) {
-                product_wide(s, m.queries + warpgroup * (64 * 128),
-                             i / 4 * (OWN * 128) + i % 4 * 32, tile,
-                             i / 4 * WIDE_PANEL + i % 4 * 32, i > 0);
+                product_wide(s, queries.behind(i / 4 * (OWN * 128) + i % 4 * 32),
+                             tile.behind(i / 4 * WIDE_PANEL + i % 4 * 32), i > 0);
             }
             if (KEYED) {
                 add_key_numbers(s, all_ones, m.numbers, keys.slot);
@@ -262,12 +292,11 @@ HR_INLINE void attend_all(const memory &m, ELEM *o, float *lse, const ELEM *v, c
             products_end();
         };
         const auto add_values = [&] {
-            const char *const tile = m.values + values.slot * WIDE_SIDE;
-            bar_wait(m.v_full + values.slot, values.phase);
+            const operand tile = all_values.behind(values.slot * WIDE_SIDE);
             products_begin();
 #pragma unroll
             for (int t = 0; t < 8; t++) {
-                product_wide<1>(out, p[t / 4][t % 4], tile, t * 2048);
+                product_wide<1>(out, p[t / 4][t % 4], tile.behind(t * 2048));
             }
             products_end();
         };
@@ -303,7 +332,14 @@ HR_INLINE void attend_all(const memory &m, ELEM *o, float *lse, const ELEM *v, c
         // Of every tile, seen or not: ptxas has what may be under way waited for where a branch leaves that open.
         const auto take_pieces = [&](int i) {
             load_pieces(numbers[i % EARLY_TILES], rows, order[i < count ? i : count - 1] & 0xffffu);
-            word[i % 2] = i < count && !CAUSAL ? ~0u : word_of(i);
+            word[i % 2] = ADD_ALL ? ~0u : word_of(i);
+        };
+        // Numbers of two tiles from i on, all at once: who waits for one waits for all.
+        const auto take_more = [&](int i) {
+#pragma unroll
+            for (int half = 0; half < 2 && ADDING && PIECED; half++) {
+                take_pieces(i + half);
+            }
         };
         const auto take_early = [&](int j) {
 #pragma unroll
@@ -311,9 +347,8 @@ HR_INLINE void attend_all(const memory &m, ELEM *o, float *lse, const ELEM *v, c
                 take(j, half);
             }
         };
-        // Probabilities of step j.  Products with `out` are over when `over` was called: ptxas moves a wait up to where it may, so it
-        // stands behind a branch that needs the probabilities.
-        const auto weigh = [&](int j, auto over) {
+        // Scores of step j with the mask; then numbers of the next are asked for.
+        const auto mask_scores = [&](int j) {
 #pragma unroll
             for (int half = 0; half < 2; half++) {
                 if (ADDING && !PIECED && half >= EARLY_TILES) {
@@ -328,75 +363,58 @@ HR_INLINE void attend_all(const memory &m, ELEM *o, float *lse, const ELEM *v, c
                 } else if (ADDING && added[half]) {
                     add_taken(s[half], numbers[half % EARLY_TILES], e.over);
                 }
-                if (__any_sync(0xffffffffu, word[half] != ~0u)) {
+                if (ADD_ALL) { // numbers hide, but for a tile that is not there
+                    if (half == 1 && 2 * j + 1 >= count) {
+                        apart(); // a branch, which is rare
+                        hide(s[1], 0u);
+                    }
+                } else if (__any_sync(0xffffffffu, word[half] != ~0u)) {
                     hide(s[half], word[half]);
                 }
                 if (!ADDING || !PIECED) {
                     word[half] = word_of(2 * j + 2 + half);
                 }
             }
-#pragma unroll
-            for (int half = 0; half < 2 && ADDING && PIECED; half++) {
-                take_pieces(2 * j + 2 + half); // all at once: who waits for one waits for all
-            }
-            float most[2], keep[2] = {1.0f, 1.0f}, part[2];
-            most_of(s, most);
-            const bool rises = __any_sync(0xffffffffu, most[0] > r.most[0] + ahead ||
-                                                           most[1] > r.most[1] + ahead);
-            if (rises) {
-                rise_wide(r, most, keep, scale);
-                far = NUMBERED && __any_sync(0xffffffffu, is_far(r, scale));
-            }
+            take_more(2 * j + 2);
             if (ADDING && !PIECED) { // all lanes have read their numbers: their scores were looked at
                 give_back(0);
                 give_back(1);
             }
-            const float use[2] = {r.most[0] == none() ? 0.0f : r.most[0],
-                                  r.most[1] == none() ? 0.0f : r.most[1]};
-            float shift[2] = {use[0] * scale, use[1] * scale};
-            if (far) { // the rounding of a product would be large: the difference comes first
-#pragma unroll
-                for (int i = 0; i < 64; i++) {
-                    s[i / 32][i / 4 % 8][i % 4] -= use[i / 2 % 2];
-                }
-                shift[0] = shift[1] = 0.0f;
+        };
+        // Probabilities of a step.  Scores are taken from the largest of those before them, as long as no probability becomes large.
+        const auto weigh = [&] {
+            float part[2];
+            soften_wide<false>(s, p, part, scale, r.most);
+            const bool small = part[0] < LIMIT && part[1] < LIMIT; // not where a score is not a number, or nothing was seen before
+            if (__builtin_expect(__any_sync(0xffffffffu, !small || (NUMBERED && is_far(r, scale))), 0)) {
+                rise_wide<false>(r, s, p, part, out, scale);
             }
-            soften_wide(s, part, scale, shift);
             r.sum[0] += part[0];
             r.sum[1] += part[1];
-            if (rises) {
-                over();
-                pin(out);
-#pragma unroll
-                for (int i = 0; i < 64; i++) {
-                    out[i / 32][i / 4 % 8][i % 4] *= keep[i / 2 % 2];
-                }
-            } else {
-                over();
-                pin(out);
-            }
-            pack(p[0], s[0]);
-            pack(p[1], s[1]);
         };
         const auto step = [&](int j) {
+            bar_wait(m.k_full + keys.slot, keys.phase);
             turn_wait(warpgroup);
             scores();
+            bar_wait(m.v_full + values.slot, values.phase);
             add_values();
             turn_pass(warpgroup);
             take_early(j);
             products_wait<1>();
             pin(s);
             done(m.k_empty, keys);
-            weigh(j, [] { products_wait<0>(); });
+            mask_scores(j);
+            behind(s[1][7][3]);
+            products_wait<0>();
+            pin(out);
             done(m.v_empty, values);
+            weigh();
         };
         const int steps = (count + 1) / 2;
-#pragma unroll
-        for (int half = 0; half < 2 && ADDING && PIECED; half++) {
-            take_pieces(half);
-        }
+        take_more(0);
         bar_wait(m.q_full, turn);
         turn ^= 1u;
+        bar_wait(m.k_full + keys.slot, keys.phase);
         turn_wait(warpgroup);
         scores();
         turn_pass(warpgroup);
@@ -404,13 +422,18 @@ HR_INLINE void attend_all(const memory &m, ELEM *o, float *lse, const ELEM *v, c
         products_wait<0>();
         pin(s);
         done(m.k_empty, keys);
-        weigh(0, [] {});
+        mask_scores(0);
+        float part[2];
+        rise_wide<true>(r, s, p, part, out, scale);
+        r.sum[0] += part[0];
+        r.sum[1] += part[1];
         for (int j = 1; j < steps; j++) {
             step(j);
         }
         if (lane == 0) {
             bar_arrive(m.q_empty);
         }
+        bar_wait(m.v_full + values.slot, values.phase);
         add_values();
         products_wait<0>();
         pin(out);
@@ -451,9 +474,9 @@ HR_INLINE void attend_all(const memory &m, ELEM *o, float *lse, const ELEM *v, c
         const hr_u32 has = m.lists[list.slot * m.list - 1];
         if (SPREAD && (has & SOME_PARTS)) {
             attend(item, is<SPREAD ? 2 : 0>());
-        } else if (ADD && (DIRECT || (has & SOME_ADD))) {
+        } else if (ADD && (ADD_ALL || (has & SOME_ADD))) {
             attend(item, is<ADD>());
-        } else if (!DIRECT) {
+        } else if (!ADD_ALL) {
             attend(item, is<0>());
         }
         list.next();

@@ -20,17 +20,44 @@ enum {
     HALF_NUMBERS = OWN * TILE * (int)sizeof(MELEM), // of the mask, of one tile of keys
     NUMBER_SLOTS = !ADD || PIECED ? 0 : sizeof(MELEM) == 4 ? 2 : 4,
     ROLES = ADD && !PIECED ? 3 : 2, // warps that copy, before the one that lists tiles
+    ADD_ALL = ADD && PIECED && !CAUSAL, // numbers hide by what they are
     SIDES = PIECED ? 3 : 2, // steps of keys, and of values, in shared memory
     BARS_ALL = 12 + 2 + 4 + 8,
     REGISTERS = ADD ? 240 : 232, // of those who compute, and of those who copy: 64,512 together
     COPY_REGISTERS = ADD ? 24 : 40
 };
 
+// Where an operand of a product lies in shared memory, and what is so many bytes behind it: pointers would have 64 bits.
+struct operand {
+#ifdef HRI_EMULATED
+    const char *at;
+    HR_INLINE void init(const char *x) {
+        at = x;
+    }
+    HR_INLINE operand behind(int bytes) const {
+        operand x;
+        x.at = at + bytes;
+        return x;
+    }
+#else
+    hr_u32 at; // in pieces of 16 bytes
+    HR_INLINE void init(const char *x) {
+        at = (hr_u32)__cvta_generic_to_shared(x) / 16;
+    }
+    HR_INLINE operand behind(int bytes) const {
+        operand x;
+        x.at = at + (hr_u32)(bytes / 16);
+        return x;
+    }
+#endif
+};
 #ifndef HRI_EMULATED
+HR_INLINE hr_u64 described(operand x) {
+    return 0x40000040ull << 32 | (0x10000u + x.at);
+}
 // Operands that are turned: panels of 64 columns one behind the other.
-HR_INLINE hr_u64 described_turned(const char *at, int on) {
-    const hr_u32 place = ((hr_u32)__cvta_generic_to_shared(at) >> 4) + (hr_u32)(on / 16);
-    return 0x40000040ull << 32 | (hr_u32)(WIDE_PANEL / 16) << 16 | place;
+HR_INLINE hr_u64 described_turned(operand x) {
+    return 0x40000040ull << 32 | ((hr_u32)(WIDE_PANEL / 16) * 0x10000u + x.at);
 }
 #define FOUR_OF(X, N) "+f"(d[X][N][0]), "+f"(d[X][N][1]), "+f"(d[X][N][2]), "+f"(d[X][N][3])
 #define EIGHT_OF(X)                                                                                \
@@ -49,30 +76,29 @@ HR_INLINE hr_u64 described_turned(const char *at, int on) {
     asm volatile(                                                                                  \
         "{\n.reg .pred p;\nsetp.ne.b32 p, %66, 0;\n" WIDE_WGMMA(T) ", %64, %65, p, 1, 1, 0, 0;\n}" \
         : EIGHT_OF(0), EIGHT_OF(1)                                                                 \
-        : "l"(described(a, a_on)), "l"(described(b, b_on)), "r"(add))
+        : "l"(described(a)), "l"(described(b)), "r"(add))
 #endif
 
 // d (64, 128) += a (64, 16) b: 16 rows of 128 columns of b, or where it is not TURNED (emulated alone) 128 of 16.
 template <int TURNED>
-HR_INLINE void product_wide(float (&d)[2][8][4], const hr_u32 (&a)[4], const char *b, int b_on) {
+HR_INLINE void product_wide(float (&d)[2][8][4], const hr_u32 (&a)[4], operand b) {
 #ifdef HRI_EMULATED
-    hr_emulated_wgmma(d[0], a, b + b_on, TURNED, 1, is_bf16(ELEM()));
-    hr_emulated_wgmma(d[1], a, b + b_on + (TURNED ? WIDE_PANEL : TILE * 128), TURNED, 1,
+    hr_emulated_wgmma(d[0], a, b.at, TURNED, 1, is_bf16(ELEM()));
+    hr_emulated_wgmma(d[1], a, b.at + (TURNED ? WIDE_PANEL : TILE * 128), TURNED, 1,
                       is_bf16(ELEM()));
 #elif defined(__CUDA_ARCH_FEAT_SM90_ALL)
     if (is_bf16(ELEM())) {
-        WIDE_BY_REGISTERS("bf16", described_turned(b, b_on), 1);
+        WIDE_BY_REGISTERS("bf16", described_turned(b), 1);
     } else {
-        WIDE_BY_REGISTERS("f16", described_turned(b, b_on), 1);
+        WIDE_BY_REGISTERS("f16", described_turned(b), 1);
     }
 #endif
 }
 // The same with a in shared memory.
-HR_INLINE void product_wide(float (&d)[2][8][4], const char *a, int a_on, const char *b, int b_on,
-                            int add) {
+HR_INLINE void product_wide(float (&d)[2][8][4], operand a, operand b, int add) {
 #ifdef HRI_EMULATED
-    hr_emulated_wgmma(d[0], a + a_on, b + b_on, 0, add, is_bf16(ELEM()));
-    hr_emulated_wgmma(d[1], a + a_on, b + b_on + TILE * 128, 0, add, is_bf16(ELEM()));
+    hr_emulated_wgmma(d[0], a.at, b.at, 0, add, is_bf16(ELEM()));
+    hr_emulated_wgmma(d[1], a.at, b.at + TILE * 128, 0, add, is_bf16(ELEM()));
 #elif defined(__CUDA_ARCH_FEAT_SM90_ALL)
     if (is_bf16(ELEM())) {
         WIDE_BY_MEMORY("bf16");
@@ -87,12 +113,20 @@ HR_INLINE void product_wide(float (&d)[2][8][4], const char *a, int a_on, const 
 // Nothing but time depends on it.
 HR_INLINE void turn_wait(int warpgroup) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
-    asm volatile("bar.sync %0, 256;" ::"r"(1 + warpgroup) : "memory");
+    if (warpgroup == 0) { // as constants: there are no registers to keep a number in
+        asm volatile("bar.sync 1, 256;" ::: "memory");
+    } else {
+        asm volatile("bar.sync 2, 256;" ::: "memory");
+    }
 #endif
 }
 HR_INLINE void turn_pass(int warpgroup) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
-    asm volatile("bar.arrive %0, 256;" ::"r"(2 - warpgroup) : "memory");
+    if (warpgroup == 0) {
+        asm volatile("bar.arrive 2, 256;" ::: "memory");
+    } else {
+        asm volatile("bar.arrive 1, 256;" ::: "memory");
+    }
 #endif
 }
 

@@ -255,7 +255,7 @@ struct computing {
         v_at.init();
         n_at.init();
         lane = threadIdx.x & 31;
-        own = threadIdx.x / 32;
+        own = own_warp();
         unit = ADD ? on_diagonal(e.over, FIRST()) : 0u;
     }
     HR_INLINE const hr_u32 *order() const {
@@ -317,7 +317,7 @@ struct computing {
         }
         bar_wait(r.full_k + k_at.slot, k_at.phase);
         products_begin();
-        const char *const q = r.q + mine.slot * Q_BYTES + threadIdx.x / 128 * (64 * 128);
+        const char *const q = r.q + mine.slot * Q_BYTES + own / 4 * (64 * 128);
 #pragma unroll
         for (int i = 0; i < 4; i++) {
             product(s, q, i * 32, r.k + k_at.slot * SIDE, i * 32, i > 0 || count);

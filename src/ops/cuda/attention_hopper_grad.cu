@@ -46,6 +46,8 @@ HR_KERNEL __launch_bounds__(THREADS, BLOCKS)
                            extra e) {
     HR_SHARED(shared);
     char *const qs = aligned(shared), *const ds = qs + MINE, *const stages = ds + MINE;
+    own_rows mine;
+    mine.init();
     hr_u32 *const words = (hr_u32 *)(stages + STAGES * STAGE);
     const int lane = threadIdx.x & 31, row = threadIdx.x / 32 * 16 + lane / 4;
     const hr_u32 tiles = (hr_u32)((a.queries + OWN - 1) / OWN), all = gridDim.x / tiles;
@@ -110,9 +112,9 @@ HR_KERNEL __launch_bounds__(THREADS, BLOCKS)
         const hr_u32 word =
             MASK == 4 && (flag & HIDES) ? m.word(q0, (hr_i64)j * TILE, a.queries) : ~0u;
         products_begin();
-        times(s, qs, stage);
+        times(s, mine.of(qs), stage);
         products_end();
-        times(dp, ds, stage + SIDE);
+        times(dp, mine.of(ds), stage + SIDE);
         products_end();
         products_wait<1>();
         pinned(s);
@@ -252,6 +254,8 @@ HR_KERNEL __launch_bounds__(THREADS, BLOCKS > 2 ? 2 : BLOCKS)
     HR_SHARED(shared);
     enum { ROOMS = MASK == 5 ? 2 * OWN * TILE * (int)sizeof(MELEM) : 0 }; // two of each warp
     char *const ks = aligned(shared), *const vs = ks + MINE, *const stages = vs + MINE;
+    own_rows mine;
+    mine.init();
     enum { EACH = EARLY ? 2 * SIDE : STAGE }; // tiles of a mask have two places of their own
     char *const masks = stages + STAGES * EACH;
     hr_u64 *const bars = (hr_u64 *)(masks + (EARLY ? 2 * MASKED_BYTES : 0) + ROOMS);
@@ -356,9 +360,9 @@ HR_KERNEL __launch_bounds__(THREADS, BLOCKS > 2 ? 2 : BLOCKS)
     clear(out_v);
     const auto begin_tile = [&](const char *stage) {
         products_begin();
-        times(s, ks, stage);
+        times(s, mine.of(ks), stage);
         products_end();
-        times(dp, vs, stage + SIDE);
+        times(dp, mine.of(vs), stage + SIDE);
         products_end();
     };
     const auto word_of = [&](int n) -> hr_u32 {
