@@ -187,7 +187,7 @@ uint64_t hri_attention_keys_workspace(const hri_attention *a, hri_gpu *gpu, int 
 hr_status hri_attention_keys_run(const hri_attention *a, const hri_gpu_call *c,
                                  const hri_gpu_attention_at *at, int backward);
 
-/* Of those, backward by the gradients of scores in the work space (attention_scores.c).  0: that is not how it is done. */
+/* Of those, and of causal attention, backward by the gradients of scores in the work space (attention_scores.c).  0: that is not how it is done. */
 uint64_t hri_attention_scores_workspace(const hri_attention *a, hri_gpu *gpu);
 hr_status hri_attention_scores_run(const hri_attention *a, const hri_gpu_call *c,
                                    const hri_gpu_attention_at *at);

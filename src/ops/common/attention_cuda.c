@@ -301,6 +301,10 @@ uint64_t hri_attention_cuda_workspace(const hri_attention *a, hri_gpu *gpu, int 
     const uint64_t own = delta_bytes(a, backward) + look_bytes(a);
     char key[128];
     uint64_t library = 0;
+    const uint64_t scores = backward && !has_mask(a) ? hri_attention_scores_workspace(a, gpu) : 0;
+    if (scores > 0) {
+        return scores;
+    }
     if (own_alone(a, gpu, backward)) {
         return own;
     }
@@ -547,6 +551,9 @@ hr_status hri_attention_grad_cuda(const hri_attention *a, const hri_gpu_call *c,
                                      .mask = mask};
     if (a->batch * a->heads * a->depth == 0) {
         return HR_OK;
+    }
+    if (!has_mask(a) && hri_attention_scores_workspace(a, c->gpu) > 0) {
+        return hri_attention_scores_run(a, c, &at);
     }
     return own_alone(a, c->gpu, 1) ? backward(a, c, &at, mask) : run_best(a, c, &at, 1);
 }

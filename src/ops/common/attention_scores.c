@@ -1,4 +1,4 @@
-/* The gradient of attention on a GPU of the Hopper generation with a mask or dropout: the gradients of scores are made once.
+/* The gradient of attention on a GPU of the Hopper generation, causal or with a mask or dropout: the gradients of scores are made once.
  *
  * The pass of keys (src/ops/cuda/attention_hopper_grad.cu) leaves them in the work space, 2 bytes each, in tiles that its threads write as
  * they have them, and a product of those with k gives dq.  That is five products instead of the seven of two passes that each make the
@@ -15,7 +15,7 @@
 HRI_CU(attention_hopper_grad);
 HRI_CU(attention_hopper_sum);
 
-enum { TILE = 64, PIECE = 16, DEPTH_MOST = 128, STAGES = 3, FILL = 128, FEW = 8 };
+enum { TILE = 64, PIECE = 16, DEPTH_MOST = 128, STAGES = 3, FILL = 128, FEW = 8, MANY_KEYS = 512 };
 enum { TILE_BYTES = TILE * TILE * 2 };
 #define TURN_BYTES (128ull << 20) /* of a turn, where that fills a GPU */
 #define MOST_BYTES (512ull << 20) /* of a turn */
@@ -88,12 +88,17 @@ static int is_taken(const cut *c, const hri_attention *a) {
            x->mask_samples * x->mask_heads * FEW >= a->batch * a->heads;
 }
 
+/* Causal attention is faster so than by cuDNN 9.14 where keys are many, and up to 64 deep where they fill two tiles: as measured on an H200. */
+static int causal_alone(const hri_attention *a) {
+    return a->causal && a->keys >= (a->depth <= 64 ? 2 * TILE : MANY_KEYS);
+}
+
 static int cut_init(cut *c, const hri_attention *a, hri_gpu *gpu, hr_addr mask) {
     const hri_attention_extra *x = &a->extra;
     const uint64_t shared = hri_gpu_warpgroup_shared(gpu);
     const int drops = x->drop > 0.0f;
-    if (!x->on || (x->mask_samples <= 0 && !drops) || a->scale <= 0.0f || a->type == HR_TYPE_F32 ||
-        a->depth % 8 != 0 || a->depth <= 0 || a->depth > DEPTH_MOST ||
+    if ((x->mask_samples <= 0 && !drops && !causal_alone(a)) || a->scale <= 0.0f ||
+        a->type == HR_TYPE_F32 || a->depth % 8 != 0 || a->depth <= 0 || a->depth > DEPTH_MOST ||
         a->batch * a->heads * a->queries <= 0 || a->keys <= 0) {
         return 0;
     }

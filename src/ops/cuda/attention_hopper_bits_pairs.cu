@@ -140,30 +140,32 @@ HR_INLINE void soften_wide(const float (&s)[2][8][4], hr_u32 (&p)[2][4][4], floa
     part[0] = add[0][0] + add[0][1];
     part[1] = add[1][0] + add[1][1];
 }
-// What scores are taken from moves on: sums and results so far are multiplied, and probabilities made again.  FIRST: there is nothing yet.
-template <bool FIRST>
+// The largest score of a row.
+HR_INLINE float most_of(const float (&s)[2][8][4], int half) {
+    float m[2] = {s[0][0][2 * half], s[0][0][2 * half + 1]};
+#pragma unroll
+    for (int n = 1; n < 16; n++) {
+        m[0] = fmaxf(m[0], s[n / 8][n % 8][2 * half]);
+        m[1] = fmaxf(m[1], s[n / 8][n % 8][2 * half + 1]);
+    }
+    float most = fmaxf(m[0], m[1]);
+    most = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, 1));
+    return fmaxf(most, __shfl_xor_sync(0xffffffffu, most, 2));
+}
+// What scores are taken from moves on: sums and results so far are multiplied, and probabilities made again.
 HR_INLINE void rise_wide(running &r, const float (&s)[2][8][4], hr_u32 (&p)[2][4][4], float (&part)[2],
                          float (&out)[PANELS][8][4], float scale) {
     float use[2], keep[2];
 #pragma unroll
     for (int half = 0; half < 2; half++) {
-        float m[2] = {s[0][0][2 * half], s[0][0][2 * half + 1]};
-#pragma unroll
-        for (int n = 1; n < 16; n++) {
-            m[0] = fmaxf(m[0], s[n / 8][n % 8][2 * half]);
-            m[1] = fmaxf(m[1], s[n / 8][n % 8][2 * half + 1]);
-        }
-        float most = fmaxf(m[0], m[1]);
-        most = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, 1));
-        most = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, 2));
-        most = fmaxf(most, r.most[half]);
+        const float most = fmaxf(most_of(s, half), r.most[half]);
         use[half] = most == none() ? 0.0f : most;
         keep[half] = hr_exp2((r.most[half] - use[half]) * scale);
         r.most[half] = most;
         r.sum[half] *= keep[half];
     }
 #pragma unroll
-    for (int i = 0; i < 64 && !FIRST; i++) {
+    for (int i = 0; i < 64; i++) {
         out[i / 32][i / 4 % 8][i % 4] *= keep[i / 2 % 2];
     }
     soften_wide<true>(s, p, part, scale, use);
@@ -387,7 +389,7 @@ HR_INLINE void attend_all(const memory &m, ELEM *o, float *lse, const ELEM *v, c
             soften_wide<false>(s, p, part, scale, r.most);
             const bool small = part[0] < LIMIT && part[1] < LIMIT; // not where a score is not a number, or nothing was seen before
             if (__builtin_expect(__any_sync(0xffffffffu, !small || (NUMBERED && is_far(r, scale))), 0)) {
-                rise_wide<false>(r, s, p, part, out, scale);
+                rise_wide(r, s, p, part, out, scale);
             }
             r.sum[0] += part[0];
             r.sum[1] += part[1];
@@ -423,10 +425,9 @@ HR_INLINE void attend_all(const memory &m, ELEM *o, float *lse, const ELEM *v, c
         pin(s);
         done(m.k_empty, keys);
         mask_scores(0);
-        float part[2];
-        rise_wide<true>(r, s, p, part, out, scale);
-        r.sum[0] += part[0];
-        r.sum[1] += part[1];
+        r.most[0] = most_of(s, 0);
+        r.most[1] = most_of(s, 1);
+        weigh();
         for (int j = 1; j < steps; j++) {
             step(j);
         }
