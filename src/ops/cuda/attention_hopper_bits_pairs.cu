@@ -3,13 +3,16 @@
 //
 // Two warpgroups have 64 queries each and compute.  Warps of a third have the copy engine bring keys, values and queries, and numbers of a
 // mask, each by a ring of their own, and list the tiles that are seen.  The values of a step are added while the probabilities of the next
-// are made, and the two warpgroups take turns, so that products of one run under the probabilities of the other.  A block goes from one tile
+// are made, and the two warpgroups take turns, so that products of one run under the probabilities of the other.  What limits it is how long a
+// warpgroup takes from scores to probabilities: no step looks for the largest score, but for a sum that is large, and where products lie is
+// known to be the same for a warp (`operand`).  A block goes from one tile
 // of 128 queries to another, and copies for the next begin before it is done with the first.
 // attention_hopper.cuh, attention_hopper_tiles.cuh, attention_hopper_bits.cuh and attention_hopper_bits_pairs.cuh stand before it.
 //
 // PIECED: numbers of a mask come from memory to the registers of the thread that adds them, 16 bytes at a time, a step ahead.  The order of
 // keys within a tile is free as long as keys and values have the same: the copy engine lays them so that a thread has 8 side by side of
-// every 32.  A number that hides does so by what it is.  DIRECT (and PIECED): nobody looked at the mask before, and every tile has numbers.
+// every 32.  A number that hides does so by what it is, so all tiles that are seen are added (ADD_ALL) but where CAUSAL hides, which is in
+// words.  DIRECT (and PIECED): nobody looked at the mask before, and every tile has numbers.
 // SPREAD: numbers of f32 are two of bf16 (attention_spread.cu), and the second ones are loaded only where a tile has any.
 
 // ---- computing ----
@@ -378,18 +381,18 @@ HR_INLINE void attend_all(const memory &m, ELEM *o, float *lse, const ELEM *v, c
                 }
             }
             take_more(2 * j + 2);
-            if (ADDING && !PIECED) { // all lanes have read their numbers: their scores were looked at
-                give_back(0);
-                give_back(1);
-            }
         };
-        // Probabilities of a step.  Scores are taken from the largest of those before them, as long as no probability becomes large.
+        // Probabilities of a step, when products of those before are over.  Scores are taken from the largest of those before them, as long as no probability becomes large.
         const auto weigh = [&] {
             float part[2];
             soften_wide<false>(s, p, part, scale, r.most);
             const bool small = part[0] < LIMIT && part[1] < LIMIT; // not where a score is not a number, or nothing was seen before
             if (__builtin_expect(__any_sync(0xffffffffu, !small || (NUMBERED && is_far(r, scale))), 0)) {
                 rise_wide(r, s, p, part, out, scale);
+            }
+            if (ADDING && !PIECED) { // all lanes have read their numbers: what became of them was looked at, by a branch
+                give_back(0);
+                give_back(1);
             }
             r.sum[0] += part[0];
             r.sum[1] += part[1];
