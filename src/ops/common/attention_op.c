@@ -24,6 +24,12 @@ static int mask_fits(const hr_meta *m, const hr_meta *q, const hr_meta *k) {
            fits(is[2], dim[1]) && is[3] == k->shape.dim[1];
 }
 
+static const char causal_shape[] = "causal attention needs as many keys as queries";
+
+static int causal_fits(const hri_infer *c, const hr_meta *q, const hr_meta *k) {
+    return !((const hri_attention_attr *)c->attr)->causal || k->shape.dim[1] == q->shape.dim[1];
+}
+
 hr_status hri_attention_infer(hri_infer *c) {
     const hr_meta *q = &c->in[0], *k = &c->in[1], *v = &c->in[2];
     if (!hr_type_is_real(q->type) || k->type != q->type || v->type != q->type) {
@@ -34,8 +40,8 @@ hr_status hri_attention_infer(hri_infer *c) {
                                  "of heads that divides H");
     }
     const int64_t *dim = q->shape.dim, keys = k->shape.dim[1];
-    if (((const hri_attention_attr *)c->attr)->causal && keys != dim[1]) {
-        return hri_infer_fail(c, "causal attention needs as many keys as queries");
+    if (!causal_fits(c, q, k)) {
+        return hri_infer_fail(c, "%s", causal_shape);
     }
     if (keys == 0 && dim[1] > 0) {
         return hri_infer_fail(c, "there are no keys");
@@ -62,6 +68,9 @@ hr_status hri_attention_grad_infer(hri_infer *c) {
         !keys_fit(q, &c->in[2], &c->in[3]) || c->in[5].type != HR_TYPE_F32 ||
         !hr_shape_same(&c->in[5].shape, &lse)) {
         return hri_infer_fail(c, "the shapes are not those of one attention");
+    }
+    if (!causal_fits(c, q, &c->in[2])) {
+        return hri_infer_fail(c, "%s", causal_shape);
     }
     if (c->in_count > 6 && !mask_fits(&c->in[6], q, &c->in[2])) {
         return hri_infer_fail(c, "%s", mask_shape);
