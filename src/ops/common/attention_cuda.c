@@ -5,6 +5,7 @@
  * tiles of queries, then dk and dv by tiles of keys.  Their work space is delta, (B, H, T) f32.
  *
  * With a mask, and without dropout, a Hopper has src/ops/cuda/attention_hopper.cu and attention_hopper_grad.cu instead of those.
+ * Causal attention without a mask has its gradient from attention_scores.c there, where that is faster than cuDNN's.
  *
  * A mask is looked at first (src/ops/cuda/attention_flags.cu): one byte for each 32 by 32 of it, in the work space, says whether
  * anything is seen and whether anything is added.  What the mask hides whole is neither fetched nor computed, and where it adds
