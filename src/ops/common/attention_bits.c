@@ -55,13 +55,13 @@ static int in_pieces(const hri_attention_view *v) {
 }
 
 /* Do threads load numbers themselves, and the copy engine lays keys as they need them?  Of f32 there are too many for their registers: a
- * first pass makes two of bf16 of each, of which the second is 0 in most masks (`halved`). */
+ * first pass makes two of bf16 of each, of which the second is 0 in most masks (`halved`).  Offsets within the mask of a head have 32 bits. */
 static int halved(const hri_attention *a) {
     return a->extra.mask_type == HR_TYPE_F32 && !a->causal && hri_attention_spread_fits(a);
 }
 static int pieced(const hri_attention *a) {
     return a->depth == DEPTH_MOST && hri_attention_adds(a) && !hri_attention_keyed(a) &&
-           (a->extra.mask_type != HR_TYPE_F32 || halved(a)) && a->keys % KEYS == 0 &&
+           (a->extra.mask_type != HR_TYPE_F32 || halved(a)) && a->keys % KEYS == 0 && a->keys > 0 &&
            a->keys <= PIECED_MOST && a->queries <= INT32_MAX / (a->extra.mask_row + a->keys) &&
            in_pieces(&a->k) && in_pieces(&a->v);
 }

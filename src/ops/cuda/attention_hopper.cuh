@@ -222,7 +222,7 @@ HR_INLINE void fetch(char *to, const ELEM *from, hr_i64 stride, hr_i64 first, hr
 }
 
 // This warpgroup's 64 rows of a panel: to be asked for once, then ptxas knows that it is the same for all of a warp, and keeps it in registers
-// of warps.  Backward over 64 deep there are too few of any, and it is made again every time.
+// of warps.  Backward over 64 deep with rows of numbers there are too few of any, and it is made again every time.
 struct own_rows {
     int on;
     HR_INLINE void init() {

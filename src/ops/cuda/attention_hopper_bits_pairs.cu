@@ -214,13 +214,14 @@ HR_INLINE void put_wide(ELEM *to, hr_i64 stride, hr_i64 left, hr_i32 depth,
     }
 }
 
-// ptxas moves a wait for products up to where it may, but not over a branch, which this is: it is never taken, and needs x.
-HR_INLINE void behind(float x) {
+// All products are over.  ptxas moves a wait up to where it may, so that it stands behind a branch: one that needs x and is never taken.
+HR_INLINE void products_wait_behind(float x) {
 #ifndef HRI_EMULATED
     asm volatile("{\n.reg .pred p;\n.reg .b32 b;\nmov.b32 b, %0;\nsetp.eq.b32 p, b, 0x7fedcba9;\n@!p bra PAST;\n"
                  "nanosleep.u32 0;\nPAST:\n}" ::"f"(x)
                  : "memory");
 #endif
+    products_wait<0>();
 }
 
 // The first two warpgroups.
@@ -382,7 +383,8 @@ HR_INLINE void attend_all(const memory &m, ELEM *o, float *lse, const ELEM *v, c
             }
             take_more(2 * j + 2);
         };
-        // Probabilities of a step, when products of those before are over.  Scores are taken from the largest of those before them, as long as no probability becomes large.
+        // Probabilities of a step, when products with those before are over.  Scores are taken from the largest of those before them, as long as no
+        // probability becomes large.
         const auto weigh = [&] {
             float part[2];
             soften_wide<false>(s, p, part, scale, r.most);
@@ -409,8 +411,7 @@ HR_INLINE void attend_all(const memory &m, ELEM *o, float *lse, const ELEM *v, c
             pin(s);
             done(m.k_empty, keys);
             mask_scores(j);
-            behind(s[1][7][3]);
-            products_wait<0>();
+            products_wait_behind(s[1][7][3]);
             pin(out);
             done(m.v_empty, values);
             weigh();
