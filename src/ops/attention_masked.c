@@ -250,6 +250,11 @@ static const hri_case attention_masked_cases[] = {
     {"bytes that hide all, for warpgroups",
      "bf16[1,72,2,64] bf16[1,137,2,64] bf16[1,137,2,64] u8[1,1,72,137]", .flags = HRI_CASE_NO_GRAD,
      .ids = 1},
+    /* later scores weigh over 4,096 times what the first ones do */
+    {"rising, deep", "bf16[1,136,2,128] bf16[1,456,1,128] bf16[1,456,1,128] u8[1,2,136,456]",
+     "scale=16", .ids = 3},
+    {"rising, in pieces", "bf16[1,130,2,128] bf16[1,320,2,128] bf16[1,320,2,128] bf16[1,2,130,320]",
+     "scale=16"},
     {"bytes, deep", "bf16[1,136,2,128] bf16[1,456,1,128] bf16[1,456,1,128] u8[1,2,136,456]",
      .flags = HRI_CASE_NO_GRAD, .ids = 3},
     {"bytes of keys, deep", "bf16[2,136,2,128] bf16[2,200,2,128] bf16[2,200,2,128] u8[2,1,1,200]",
